@@ -54,7 +54,7 @@ var programs = map[string]program{
 			return cmd, err
 		},
 		makeBucket: makeGCSBucket,
-		url:        func(string) string { return "gs://" + bucket },
+		url:        func(string) string { return "gs://" + bucket + "?clock=steady" },
 		env:        func(address string) []string { return []string{"STORAGE_EMULATOR_HOST=" + address} },
 	},
 	Azure: {
