@@ -422,3 +422,20 @@ def test_what_a_guard_cannot_do(url: str) -> None:
     with pytest.raises(ZeroDivisionError):
         guarded.update((1, "x"), lambda _: b"%d" % (1 // 0))
     assert guarded.read().number == 0
+
+
+def test_a_store_without_list_is_not_listed() -> None:
+    """Nor is it asked for anything on behalf of a claim that needs strict."""
+    store = PlainStore()
+    assert mopslock.inspect(store, "n").state == "vacant"
+    with pytest.raises(mopslock.Vacant):
+        mopslock.break_lease(store, "n", why="stuck")
+    asked = store.log.copy()
+    for refused in (
+        lambda: mopslock.acquire(store, "n", protocol="strict"),
+        lambda: mopslock.break_lease(store, "n", why="stuck", protocol="strict"),
+        lambda: mopslock.acquire_permit(store, "n", capacity=1),
+    ):
+        with pytest.raises(mopslock.Incompatible):
+            refused()
+    assert store.log == asked == ["get", "get"]

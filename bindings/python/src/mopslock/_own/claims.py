@@ -156,17 +156,22 @@ def lose_contact(title: str) -> None:
     log.warning("mopslock: lease %s: the store cannot be reached; trying on", _texts.quoted(title))
 
 
+def reason_of(action: Action) -> str:
+    """Why, in the words of a caller."""
+    reason: str = action["reason"]
+    return {"no_create": "unfit", "no_session": "unusable"}.get(reason, reason)
+
+
 def refusal(
     claim: Claim, client: Client, title: str, action: Action, *, seen: Status | None, what: str
 ) -> MopslockError:
     """Why nothing was acquired."""
-    reason, class_ = action["reason"], action.get("class", "")
+    reason, class_ = reason_of(action), action.get("class", "")
     cause = claim.cause or (client.cause if class_ else None)
     if reason == "cancelled" and client.closing:
         return _texts.closed()
     if reason == "terms":
         return BadArgument(f"mopslock: {action.get('body', b'').decode()}")
-    reason = str({"no_create": "unfit", "no_session": "unusable"}.get(reason, reason))
     error = _texts.refused(title, reason, class_, seen, cause, what=what)
     error.__cause__ = cause
     return error

@@ -169,6 +169,7 @@ class Client:
             "boot": str(getattr(self.clock, "boot", "")),
             "own_store": able and getattr(store, "creates", False) is True,
             "no_create": not able,
+            "no_list": not callable(getattr(store, "list", None)),
             "samples": getattr(store, "store_clock", False) is True,
             "in_flight": IN_FLIGHT,
             "host": (socket.gethostname().removesuffix(".local") or "unknown")[:256],

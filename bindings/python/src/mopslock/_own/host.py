@@ -25,7 +25,7 @@ from .claims import Lease, Look, Permit
 from .client import Claim, Client
 from .clock import System
 from .threads import threads
-from .verbs import Action, Event, can, looked_at
+from .verbs import Action, Event, looked_at
 from .work import Invocation
 
 RECORD, REGISTER = "/lock.json", "/_mopslock/"
@@ -60,9 +60,7 @@ class OwnHost(Host):
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> Future[HeldThing]:
         """A lease under the protocol that was asked for, or under the one that the name turns out to have."""
-        asked, fit = terms.asked(plain("name", name)), can(self.store)
-        if terms.protocol == "strict" and not fit:
-            raise _texts.refused(name, "unfit", "", None, None)
+        asked = terms.asked(plain("name", name))
         into = Future() if into is None else into  # of which the lease lets go when it is held
         lease = Lease(self.client, name, guarded=True, ttl_ns=given(terms), waits=waits, into=into)
         self.begin(lease, "acquire", asked, wait_ns)
@@ -70,8 +68,6 @@ class OwnHost(Host):
 
     def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
         """A companion."""
-        if handle.protocol == "strict" and not can(self.store):
-            raise _texts.refused(handle.name, "unfit", "", None, None)
         into = Future() if into is None else into
         companion = Lease(self.client, handle.name, guarded=False, ttl_ns=handle.ttl_ns, into=into)
         companion.token = handle.token
@@ -126,8 +122,6 @@ class OwnHost(Host):
 
     def _ask(self, permit: Permit, kind: str, terms: Terms, wait_ns: int, more: Event) -> None:
         asked = terms.asked(plain("name", permit.name), "strict", on_session=False, label="")
-        if not can(self.store):
-            raise _texts.refused(permit.name, "unfit", "", None, None, what="permit of")
         self.begin(permit, kind, asked, wait_ns, **more)
 
     # Work.
@@ -167,8 +161,7 @@ class OwnHost(Host):
 
     def inspect(self, name: str, timeout_ns: int) -> Status:
         """Under either protocol: a strict lease before an old client's record beside it, if it is held."""
-        protocol = {} if callable(getattr(self.store, "list", None)) else {"protocol": "lastwriter"}
-        return self._inspect(name, self.client.clock.mono() + timeout_ns, protocol)
+        return self._inspect(name, self.client.clock.mono() + timeout_ns, {})
 
     def _inspect(self, name: str, until: int, protocol: Event) -> Status:
         """The store's word, asked for again until there is no more time, or no hope."""
@@ -197,13 +190,7 @@ class OwnHost(Host):
 
     def break_lease(self, name: str, request: Break, timeout_ns: int) -> Status:
         """Under strict by a version that says so; under lastwriter by a release in the holder's name."""
-        protocol = request.protocol
-        if protocol == "strict" and not can(self.store):
-            raise _texts.refused(name, "unfit", "", None, None)
-        if protocol == "auto" and callable(getattr(self.store, "list", None)):
-            protocol = ""  # type: ignore[assignment]
-        elif protocol == "auto":
-            protocol = "lastwriter"
+        protocol: str = "" if request.protocol == "auto" else request.protocol
         terms: Event = {
             "protocol": protocol, "name": plain("name", name), "holder": plain("holder", request.holder),
             "why": plain("why", request.why), "now": request.now,
@@ -212,7 +199,7 @@ class OwnHost(Host):
         said = self._wait(look, "break", terms, self.client.clock.mono() + timeout_ns)
         if said["kind"] == "broken":
             return look.status
-        reason, class_ = said["reason"], said.get("class", "")
+        reason, class_ = claims.reason_of(said), said.get("class", "")
         if reason == "held":
             raise _texts.not_broken(name, look.status)
         if reason == "terms":
