@@ -223,3 +223,18 @@ def test_a_waiter_is_told_for_whom_and_comes_next(place: Place) -> None:
         held.release()
     assert place.released("n")
     assert place.holder("n") != held.holder
+
+
+def test_what_is_forgotten_without_a_release_is_given_back_and_logged(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a permit of a Limiter is. Work ends with its call, and a lease that has ended is not told of."""
+    mopslock.acquire(place.store, "n", ttl=LIVES)
+    until(lambda: place.freed("n"))
+    assert [record.mopslock_event for record in caplog.records] == ["lease_vanished"]  # type: ignore[attr-defined]
+    assert 'lease "n" has vanished without a release, and is given back' in caplog.text
+    mopslock.acquire(place.store, "m", ttl=LIVES).release()
+    with mopslock.acquire(place.store, "n", ttl=LIVES):
+        pass
+    mopslock.invoke(place.store, "w", lambda work: work.name.encode(), ttl=LIVES)
+    assert len(caplog.records) == 1

@@ -39,10 +39,12 @@ def test_close_releases_what_is_held_and_the_store_can_be_used_again(place: Plac
 
 def test_close_of_all_closes_every_host(tmp_path: Path) -> None:
     places = [Place.of(way, tmp_path / f"{way}{i}") for way in WAYS for i in range(2)]
+    leases = []
     for place in places:
         place.root.mkdir()
-        mopslock.acquire(place.store, "n", ttl=LIVES)
+        leases.append(mopslock.acquire(place.store, "n", ttl=LIVES))
     mopslock.close()
+    assert all(lease.lost for lease in leases)
     assert all(place.released("n") for place in places)
     mopslock.close()  # nothing is left to close
 

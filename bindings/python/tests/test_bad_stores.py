@@ -50,12 +50,13 @@ def test_no_call_waits_for_a_store_that_is_silent_longer_than_it_was_told() -> N
 
 def test_what_is_not_released_in_time_is_tried_on() -> None:
     store = PlainStore()
-    mopslock.acquire(store, "n", ttl=30)
+    lease = mopslock.acquire(store, "n", ttl=30)
     over = store.silence()
     with pytest.raises(mopslock.NotReleased):
         mopslock.close(store, timeout=0.1)
     over.set()
     until(lambda: store.holder("n") is None)
+    assert lease.lost
 
 
 def test_callers_of_a_silent_key_take_no_worker_from_a_lease() -> None:

@@ -141,5 +141,5 @@ import sys, mopslock
 assert "asyncio" not in sys.modules
 print(mopslock.aio.lease.__module__, mopslock.mops.acquire.__module__, hasattr(mopslock, "nothing"))
 """
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, timeout=120)
     assert done.stdout == "mopslock.aio mopslock.mops False\n"

@@ -128,7 +128,8 @@ def test_a_break_now_frees_at_once(place: Place) -> None:
         assert lease.fencing_token > lost.fencing_token
     with pytest.raises(mopslock.LeaseLost):
         lost.release()
-    mopslock.acquire(place.store, "n", ttl=60)
+    lease = mopslock.acquire(place.store, "n", ttl=60)
+    assert not lease.lost
     assert asyncio.run(aio.break_lease(place.store, "n", "from asyncio")).why == "from asyncio"
     with pytest.raises(mopslock.Vacant):
         mopslock.break_lease(place.store, "nobody", "why not")

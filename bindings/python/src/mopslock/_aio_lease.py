@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from . import _lease, _texts
 from ._duration import Duration, nanoseconds
-from ._held import HeldThing
+from ._held import Entered, HeldThing, Use
 from ._lease import not_released
 from ._log import log
 from ._loop import Lost, wrapped
 from ._units import SECOND
 from .errors import MopslockError
+
+A = TypeVar("A", bound="Async")
+
+
+async def enter(entered: Entered[A], acquire: Callable[[], Awaitable[A]], what: str) -> A:
+    """As _lease.enter."""
+    use: Use[A] = Use()
+    try:
+        if not entered.begin(use):
+            raise RuntimeError(f"mopslock: {what} is entered already; leave it first, or make another")
+        use.held = await acquire()
+        return use.held
+    except BaseException:
+        _lease.give_back(entered, use)
+        raise
+
+
+async def leave(entered: Entered[A], error: BaseException | None) -> None:
+    """As _lease.leave."""
+    use = entered.use()
+    try:
+        if use.held is not None:
+            await use.held._leave_async(error)
+        entered.end(use)
+    except BaseException:
+        _lease.give_back(entered, use)
+        raise
 
 
 class Async(_lease.HeldLease):

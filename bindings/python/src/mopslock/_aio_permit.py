@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _permit
-from ._aio_lease import Async
+from ._aio_lease import Async, enter, leave
 from ._duration import Duration
 from ._frames import brief
-from ._future import Future
-from ._held import HeldThing, OnWaiting, give_up, logged
+from ._held import Entered, OnWaiting, logged
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost
-from ._loop import outcome
+from ._loop import take
 from ._permit import SharedPermitRequest, shared_permit_request
 from .errors import Full
 from .terms import Expiry
@@ -75,43 +73,27 @@ class Permitting:
 
     def __init__(self, request: SharedPermitRequest) -> None:
         self._request = request
-        self._entered: Permit | None = None
-        self._free = threading.Lock()  # nothing ever waits for it
+        self._entered: Entered[Permit] = Entered()
 
     @brief
     async def acquire(self) -> Permit:
         """Acquires a permit that is independent of this object."""
         w = self._request
         host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
-        future: Future[HeldThing] = Future()
-        try:
-            host.begin_permit(w.name, w.terms, w.request, w.wait_ns, logged("permit of", w.name, w.waits), into=future)
-            made: Permit = w.permit(await outcome(future, lambda: give_up(future)), Permit)
-        except BaseException:
-            give_up(future)
-            raise
-        return made
+        waits = logged("permit of", w.name, w.waits)
+        return await take(
+            lambda future: host.begin_permit(w.name, w.terms, w.request, w.wait_ns, waits, into=future),
+            lambda held: w.permit(held, Permit),
+        )
 
     @brief
     async def __aenter__(self) -> Permit:
-        if not self._free.acquire(blocking=False):
-            raise RuntimeError(
-                f"mopslock: permit of {self._request.name!r} is entered already; leave it first, or make another"
-            )
-        try:
-            self._entered = await self.acquire()
-        except BaseException:
-            self._free.release()
-            raise
-        return self._entered
+        return await enter(self._entered, self.acquire, f"permit of {self._request.name!r}")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        entered, self._entered = self._entered, None
-        if entered is not None:
-            self._free.release()
-            await entered._leave_async(error)
+        await leave(self._entered, error)
 
     def __reduce__(self) -> Any:
         raise TypeError(_permit.OWN_PERMIT)

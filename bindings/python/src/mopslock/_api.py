@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect as inspection
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
 from . import _inside
 from ._duration import Duration, nanoseconds, waiting
 from ._frames import brief
-from ._future import Future
-from ._held import Handle, HeldThing, OnWaiting, give_up, logged
+from ._held import Entered, Handle, HeldThing, OnWaiting, logged, take
 from ._host_interface import Break
 from ._hosts import AnyStore, host_of
-from ._lease import RELEASE, Companion, Lease, OnLost
+from ._lease import RELEASE, Companion, L, Lease, OnLost, enter, leave
 from .errors import BadArgument, Held
 from .status import Status
 from .terms import Expiry, Protocol, Renewal, Terms
@@ -53,7 +51,7 @@ class LeaseRequest:
             if call is not None and not callable(call):
                 raise BadArgument(f"mopslock: {what} {call!r}: must be callable")
 
-    def lease(self, held: Any, kind: type[Any] = Lease) -> Any:
+    def lease(self, held: HeldThing, kind: type[L]) -> L:
         """What the user gets for what is held."""
         return kind(held, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout)
 
@@ -184,8 +182,7 @@ class Leasing:
 
     def __init__(self, request: LeaseRequest) -> None:
         self._request = request
-        self._entered: Lease | None = None
-        self._free = threading.Lock()  # taken from entering to leaving, so that no thread leaves what another entered
+        self._entered: Entered[Lease] = Entered()
         self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
 
     @brief
@@ -195,33 +192,18 @@ class Leasing:
         host = host_of(w.store)
         if w.wait_ns:
             _inside.refuse(host, w.name, w.terms.protocol, awaits=False)
-        future: Future[HeldThing] = Future()
-        try:
-            host.begin_acquire(w.name, w.terms, w.wait_ns, logged("lease", w.name, w.waits), future)
-            made: Lease = w.lease(future.result())
-        except BaseException:
-            give_up(future)
-            raise
-        return made
+        waits = logged("lease", w.name, w.waits)
+        return take(
+            lambda future: host.begin_acquire(w.name, w.terms, w.wait_ns, waits, future),
+            lambda held: w.lease(held, Lease),
+        )
 
     @brief
     def __enter__(self) -> Lease:
-        if not self._free.acquire(blocking=False):
-            raise RuntimeError(
-                f"mopslock: lease {self._request.name!r} is entered already; leave it first, or make another"
-            )
-        try:
-            self._entered = self.acquire()
-        except BaseException:
-            self._free.release()
-            raise
-        return self._entered.__enter__()
+        return enter(self._entered, self.acquire, f"lease {self._request.name!r}").__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        entered, self._entered = self._entered, None
-        if entered is not None:
-            self._free.release()
-            entered._leave_with(error)
+        leave(self._entered, error)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Each call of the function acquires and releases. Calls in several threads wait for each other."""
@@ -286,14 +268,11 @@ def accompany(
     handle, request = accompanying(
         text, store, margin=margin, on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout
     )
-    future: Future[HeldThing] = Future()
-    try:
-        host_of(request.store).begin_accompany(handle, request.terms, future)
-        made: Companion = request.lease(future.result(), Companion)
-    except BaseException:
-        give_up(future)
-        raise
-    return made
+    host = host_of(request.store)
+    return take(
+        lambda future: host.begin_accompany(handle, request.terms, future),
+        lambda held: request.lease(held, Companion),
+    )
 
 
 def accompanying(

@@ -115,6 +115,10 @@ class NoLease(HeldThing):
         """Nothing can be lost."""
         return None
 
+    def is_ended(self) -> bool:
+        """There is nothing to give back."""
+        return True
+
     def when_ended(self, tell: Ended) -> None:
         """It never ends."""
 

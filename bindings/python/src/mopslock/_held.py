@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
@@ -9,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from . import _texts
 from ._future import Future
@@ -17,6 +18,8 @@ from ._log import log
 from ._units import ENDLESS, SECOND
 from .errors import BadArgument, MopslockError
 from .status import Status, instant
+
+T = TypeVar("T")
 
 Ended = Callable[[MopslockError], object]
 OnWaiting = Callable[[Status], None]
@@ -121,6 +124,10 @@ class HeldThing(ABC):
         """Why it can no longer be relied on, or None. It is never None for a lease past its deadline."""
 
     @abstractmethod
+    def is_ended(self) -> bool:
+        """failure has said so before. It takes no lock and looks at no clock: a finalizer asks."""
+
+    @abstractmethod
     def when_ended(self, tell: Ended) -> None:
         """Calls tell once with the failure, as soon as there is one: on any thread, so tell must be quick."""
 
@@ -152,6 +159,44 @@ def logged(what: str, name: str, waits: OnWaiting | None) -> OnWaiting | None:
             waits(status)
 
     return tell
+
+
+def take(begin: Callable[[Future[HeldThing]], object], make: Callable[[HeldThing], T]) -> T:
+    """Acquires, and returns what its caller gets. Whenever it is interrupted: what was acquired is given back."""
+    future: Future[HeldThing] = Future()
+    try:
+        begin(future)
+        return make(future.result())
+    except BaseException:
+        give_up(future)
+        raise
+
+
+class Use(Generic[T]):
+    """One use of what lease(…) or permit(…) returned, from entering to leaving."""
+
+    held: T | None = None
+
+
+class Entered(Generic[T]):
+    """Who is inside. Each step is one call of a list, so an interrupt leaves it as it was before or after."""
+
+    def __init__(self) -> None:
+        self._uses: list[Use[T]] = []
+
+    def begin(self, use: Use[T]) -> bool:
+        """Whether nobody else is inside."""
+        self._uses.append(use)
+        return self._uses[0] is use
+
+    def end(self, use: Use[T]) -> None:
+        """It is over."""
+        with contextlib.suppress(ValueError):
+            self._uses.remove(use)
+
+    def use(self) -> Use[T]:
+        """What is inside."""
+        return self._uses[0] if self._uses else Use()
 
 
 def give_up(future: Future[HeldThing]) -> None:

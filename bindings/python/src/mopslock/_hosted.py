@@ -139,11 +139,9 @@ class HostedHost(HostedCalls, Host):
         return HostedLease(self, handle, lease, guarded=True)
 
     def orphaned(self, handle: int) -> None:
-        """Releases it, if it is a lease."""
-        with contextlib.suppress(MopslockError):  # of work, whose call was given up, nothing is left
-            lease = self._lease(handle)
-            self.keep(lease, handle)
-            lease.finish()
+        """Gives back a lease, a permit or a companion. Of work, whose call was given up, nothing is left."""
+        if self.begin_finish(handle, lambda _: None, None, guarded=True) != Code.OK:
+            self.begin_finish(handle, lambda _: None, None, guarded=False)
 
     # Invocations.
 

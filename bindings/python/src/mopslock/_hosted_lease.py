@@ -94,6 +94,10 @@ class HostedLease(HeldThing):
         tell_each(calls or (), failure)
         return failure
 
+    def is_ended(self) -> bool:
+        """As the library, or we ourselves, said."""
+        return self._failure is not None
+
     def when_ended(self, tell: Ended) -> None:
         """On the thread that ends it."""
         if self._pid != os.getpid():

@@ -51,6 +51,9 @@ class Work(AcquiredLease):
     def __repr__(self) -> str:
         return f"<{self._home}.Work {self.name!r}>"
 
+    def __del__(self) -> None:
+        """It ends with its call, and not with this object."""
+
     def __reduce__(self) -> Any:
         raise TypeError("work is this process's own: give its text to the other process, which calls remote() with it")
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import sys
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from . import _inside, _texts
 from ._duration import Duration, nanoseconds
 from ._future import Future
-from ._held import HeldThing
+from ._held import Entered, HeldThing, Use
 from ._log import log
 from ._notify import notifier
 from ._units import SECOND
@@ -75,8 +76,9 @@ class HeldLease:
     def __init__(
         self, held: HeldThing, *, raise_if_lost: bool, on_lost: OnLost | None, release_timeout: Duration
     ) -> None:
-        self._held = held
         self._pid = os.getpid()
+        self._held = held
+        notifier.ready()
         self._raise = raise_if_lost
         self._timeout = nanoseconds("release_timeout", release_timeout) / SECOND
         self.lost = Lost(held)
@@ -172,9 +174,9 @@ class HeldLease:
 
     def _leave_with(self, error: BaseException | None) -> None:
         """The end of a with block. An exception of ours never hides one of the block."""
-        if self._is_parents():
-            return
         try:
+            if self._is_parents():
+                return
             over = self._held.finish()
             if over.wait(self._timeout):
                 over.result()
@@ -195,6 +197,12 @@ class HeldLease:
         elif error is not None and error is not ended:
             with contextlib.suppress(Exception):  # the exception is the user's; before Python 3.11 it takes no notes
                 getattr(error, "add_note")(str(ended))  # noqa: B009 - mypy knows Python 3.10
+
+    def __del__(self) -> None:
+        """Nobody has it any more. A finalizer runs inside of anything: it takes no lock, and begins no thread."""
+        held: HeldThing | None = getattr(self, "_held", None)
+        if held is not None and self._pid == os.getpid() and not sys.is_finalizing() and not held.is_ended():
+            notifier.forgotten(lambda: _vanished(held))
 
     def _state(self) -> str:
         failure = self._held.failure()
@@ -230,7 +238,7 @@ class Lease(AcquiredLease):
     """An exclusive claim on a name, kept alive until release, mopslock.close(), the end of the process, or its loss.
 
     It cannot stop code that never checks: look at ``lost`` or call ``check()`` before anything that must not be done
-    twice. A lease object that is dropped without a release stays held.
+    twice. A lease object that is forgotten without a release is given back, and that is logged as a warning.
     """
 
     def release(self, timeout: Duration | None = RELEASE) -> None:
@@ -266,6 +274,53 @@ class Companion(HeldLease):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._leave_with(error)
+
+
+L = TypeVar("L", bound=HeldLease)
+
+
+def enter(entered: Entered[L], acquire: Callable[[], L], what: str) -> L:
+    """The beginning of a block: acquires, once nobody else is inside. All of it is in one try."""
+    use: Use[L] = Use()
+    try:
+        if not entered.begin(use):
+            raise RuntimeError(f"mopslock: {what} is entered already; leave it first, or make another")
+        use.held = acquire()
+        return use.held
+    except BaseException:
+        give_back(entered, use)
+        raise
+
+
+def leave(entered: Entered[L], error: BaseException | None) -> None:
+    """The end of a block: what it held ends first, and is forgotten after that."""
+    use = entered.use()
+    try:
+        if use.held is not None:
+            use.held._leave_with(error)
+        entered.end(use)
+    except BaseException:
+        give_back(entered, use)
+        raise
+
+
+def give_back(entered: Entered[L], use: Use[L]) -> None:
+    """The block was not entered, or its end was interrupted: nothing of it stays."""
+    if use.held is not None and not use.held._is_parents():
+        use.held._held.finish()
+    entered.end(use)
+
+
+def _vanished(held: HeldThing) -> None:
+    """Gives back what was forgotten, as a Limiter's permit is, and logs that. The fields are for programs."""
+    if held.failure() is None:
+        kind = held.what.split()[0]
+        log.warning(
+            "mopslock: %s %s has vanished without a release, and is given back; keep the object as long as you need it",
+            held.what, _texts.quoted(held.name),
+            extra={"mopslock_event": f"{kind}_vanished", "mopslock_name": held.name},
+        )  # fmt: skip
+        held.finish()
 
 
 def not_released(name: str, what: str = _texts.LEASE) -> NotReleased:

@@ -53,7 +53,7 @@ class Grant:
             and self.give_back()
         ):
             name, weight = self.name, self.request.weight
-            notifier.call(lambda: vanished("permit", weight, name))  # a finalizer may run inside of anything: no locks
+            notifier.forgotten(lambda: vanished("permit", weight, name))
 
 
 class PermitOwner:
@@ -73,7 +73,7 @@ class PermitOwner:
     def vanish(self, *, aloud: bool = True) -> None:
         """It was forgotten. Logs a warning if it held anything. A finalizer may run inside of anything: no locks."""
         if self.handle and self._engine.mine() and not sys.is_finalizing() and (freed := self.down()) and aloud:
-            notifier.call(lambda: vanished("holder", freed, ""))
+            notifier.forgotten(lambda: vanished("holder", freed, ""))
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
@@ -150,7 +150,7 @@ class Engine:
             raise api.error(code, "")
         self._handle = made.value
         self.waits = PendingAcquires(api, self._handle)
-        notifier.call(int)  # begun here, since a finalizer may not begin a thread
+        notifier.ready()
 
     def mine(self) -> bool:
         """This process made it, and not the process that we were forked from."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from . import _lease
 from ._future import Future
-from ._held import HeldThing
+from ._held import HeldThing, give_up
 from .errors import MopslockError
 
 T = TypeVar("T")
@@ -66,6 +66,17 @@ async def outcome(future: Future[T], abandon: Callable[[], object]) -> T:
     future.add_done_callback(tell)
     await done
     return future.result()
+
+
+async def take(begin: Callable[[Future[HeldThing]], object], make: Callable[[HeldThing], T]) -> T:
+    """As _held.take."""
+    future: Future[HeldThing] = Future()
+    try:
+        begin(future)
+        return make(await outcome(future, lambda: give_up(future)))
+    except BaseException:
+        give_up(future)
+        raise
 
 
 def _set(ended: asyncio.Future[None]) -> None:

@@ -63,6 +63,16 @@ class Notifier:
     def call(self, do: Callable[[], object]) -> None:
         """Runs do soon, and logs what it raises."""
         self._calls.put(do)
+        self.ready()
+
+    def forgotten(self, do: Callable[[], object]) -> None:
+        """As call, for a finalizer, which runs inside of anything: the object called ready when it was made."""
+        self._calls.put(do)
+
+    def ready(self) -> None:
+        """Begins the thread, if it has not begun."""
+        if self._thread is not None:
+            return
         with self._lock:
             if self._thread is None:
                 begin_thread(self._run, "mopslock-notifier", self._note)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from ._duration import Duration, nanoseconds, waiting
 from ._frames import brief
-from ._future import Future
-from ._held import HeldThing, OnWaiting, give_up, logged
+from ._held import Entered, HeldThing, OnWaiting, logged, take
 from ._hosts import AnyStore, host_of
-from ._lease import RELEASE, HeldLease, OnLost
+from ._lease import RELEASE, HeldLease, OnLost, enter, leave
 from ._permit_request import PermitRequest, limit_of
 from .errors import BadArgument, Full
 from .terms import Expiry, Terms
@@ -48,13 +46,16 @@ class Shared(HeldLease):
         return f"{self.weight} of {self.request.limit} {super()._state()}"
 
 
+S = TypeVar("S", bound=Shared)
+
+
 class Permit(Shared):
     """A share of a semaphore's capacity, held until release, mopslock.close(), the end of the process, or its loss.
 
     It depends on this process's session, one heartbeat for everything on it, and is lost with the session: LeaseLost,
     as for a lease. It cannot stop code that never checks: look at ``lost`` or call ``check()``. ``holder`` is its id,
     fresh for each permit. ``fencing_token`` grows from one to the next, but is the same for those let in together. A
-    permit object that is dropped without a release stays held.
+    permit object that is forgotten without a release is given back, and that is logged as a warning.
     """
 
     def release(self, timeout: Duration | None = RELEASE) -> None:
@@ -91,7 +92,7 @@ class SharedPermitRequest:
             if call is not None and not callable(call):
                 raise BadArgument(f"mopslock: {what} {call!r}: must be callable")
 
-    def permit(self, held: Any, kind: type[Any] = Permit) -> Any:
+    def permit(self, held: HeldThing, kind: type[S]) -> S:
         """What the user gets for what is held."""
         made = kind(held, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout)
         made.request = self.request
@@ -219,42 +220,24 @@ class Permitting:
 
     def __init__(self, request: SharedPermitRequest) -> None:
         self._request = request
-        self._entered: Permit | None = None
-        self._free = threading.Lock()  # taken from entering to leaving, so that no thread leaves what another entered
+        self._entered: Entered[Permit] = Entered()
 
     @brief
     def acquire(self) -> Permit:
         """Acquires a permit that is independent of this object."""
         w = self._request
-        future: Future[HeldThing] = Future()
-        try:
-            host_of(w.store).begin_permit(
-                w.name, w.terms, w.request, w.wait_ns, logged("permit of", w.name, w.waits), into=future
-            )
-            made: Permit = w.permit(future.result())
-        except BaseException:
-            give_up(future)
-            raise
-        return made
+        host, waits = host_of(w.store), logged("permit of", w.name, w.waits)
+        return take(
+            lambda future: host.begin_permit(w.name, w.terms, w.request, w.wait_ns, waits, into=future),
+            lambda held: w.permit(held, Permit),
+        )
 
     @brief
     def __enter__(self) -> Permit:
-        if not self._free.acquire(blocking=False):
-            raise RuntimeError(
-                f"mopslock: permit of {self._request.name!r} is entered already; leave it first, or make another"
-            )
-        try:
-            self._entered = self.acquire()
-        except BaseException:
-            self._free.release()
-            raise
-        return self._entered
+        return enter(self._entered, self.acquire, f"permit of {self._request.name!r}")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        entered, self._entered = self._entered, None
-        if entered is not None:
-            self._free.release()
-            entered._leave_with(error)
+        leave(self._entered, error)
 
     def __reduce__(self) -> Any:
         raise TypeError(OWN_PERMIT)

@@ -25,21 +25,23 @@ class Workers:
         self._most = most
         self._jobs: queue.SimpleQueue[Do] = queue.SimpleQueue()  # in C: a Condition starves beside a busy thread
         self._lock = threading.RLock()
-        self._queued = 0  # jobs that nobody has taken
         self._waiting = 0  # workers that will take them
         self._barred = False  # no thread could be begun, as when the interpreter is ending
         self._count = 0
 
     def submit(self, job: Do) -> None:
-        """Has job run on some worker; what it raises is logged."""
+        """Has job run on some worker; what it raises is logged. It is queued by one call: a caller that is interrupted
+        and asks for another job leaves none that nobody takes."""
+        self._jobs.put(job)
+        while not self._has_enough():
+            self._jobs.get_nowait()()  # no thread can be begun, as when the interpreter is ending
+
+    def _has_enough(self) -> bool:
+        """Begins a thread if more jobs are queued than wait for one."""
         with self._lock:
-            if self._queued >= self._waiting and self._count < self._most:
+            if self._jobs.qsize() > self._waiting and self._count < self._most:
                 begin_thread(self._run, "mopslock-store", self._note)
-            if self._queued < self._waiting or (self._count > 0 and not self._barred):
-                self._queued += 1
-                self._jobs.put(job)
-                return
-        job()  # no thread can be begun, as when the interpreter is ending
+            return self._jobs.qsize() <= self._waiting or (self._count > 0 and not self._barred)
 
     def _note(self, thread: threading.Thread | None) -> None:
         self._barred = thread is None
@@ -53,14 +55,14 @@ class Workers:
                 job = self._jobs.get(timeout=IDLE)
             except queue.Empty:
                 with self._lock:
-                    if self._queued > 0:  # one is on its way
+                    if not self._jobs.empty():
                         continue
                     self._count -= 1
                     self._waiting -= 1
                     return
             with self._lock:
-                self._queued -= 1
                 self._waiting -= 1
+            self._has_enough()  # while this one waited it was counted for a job that came later
             try:
                 job()
             except BaseException:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect as inspection
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextvars import ContextVar
 from types import TracebackType
@@ -23,17 +22,16 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from . import _api, _inside, _lease
 from ._aio_invoke import Memoized, Result, Work, invoke, memoize, remote
-from ._aio_lease import Async
+from ._aio_lease import Async, enter, leave
 from ._aio_limiter import Limiter, LimiterHolder, LimiterPermitting
 from ._aio_permit import Permit, Permitting, acquire_permit, permit, set_limit, try_acquire_permit
 from ._api import _Once, accompanying, lease_request
 from ._duration import Duration
 from ._frames import brief
-from ._future import Future
-from ._held import HeldThing, OnWaiting, give_up, logged
+from ._held import Entered, OnWaiting, logged
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost
-from ._loop import Lost, outcome
+from ._loop import Lost, take
 from .errors import Held
 from .status import Status
 from .terms import Expiry, Protocol, Renewal
@@ -143,8 +141,7 @@ class Leasing:
 
     def __init__(self, request: _api.LeaseRequest) -> None:
         self._request = request
-        self._entered: Lease | None = None
-        self._free = threading.Lock()  # as in mopslock.Leasing; nothing ever waits for it
+        self._entered: Entered[Lease] = Entered()
         self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
 
     @brief
@@ -154,35 +151,21 @@ class Leasing:
         host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
         if w.wait_ns:
             _inside.refuse(host, w.name, w.terms.protocol, awaits=True)
-        future: Future[HeldThing] = Future()
-        try:
-            host.begin_acquire(w.name, w.terms, w.wait_ns, logged("lease", w.name, w.waits), future)
-            made: Lease = w.lease(await outcome(future, lambda: give_up(future)), Lease)
-        except BaseException:
-            give_up(future)
-            raise
-        return made
+        waits = logged("lease", w.name, w.waits)
+        return await take(
+            lambda future: host.begin_acquire(w.name, w.terms, w.wait_ns, waits, future),
+            lambda held: w.lease(held, Lease),
+        )
 
     @brief
     async def __aenter__(self) -> Lease:
-        if not self._free.acquire(blocking=False):
-            raise RuntimeError(
-                f"mopslock: lease {self._request.name!r} is entered already; leave it first, or make another"
-            )
-        try:
-            self._entered = await self.acquire()
-        except BaseException:
-            self._free.release()
-            raise
-        return await self._entered.__aenter__()
+        entered = await enter(self._entered, self.acquire, f"lease {self._request.name!r}")
+        return await entered.__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        entered, self._entered = self._entered, None
-        if entered is not None:
-            self._free.release()
-            await entered._leave_async(error)
+        await leave(self._entered, error)
 
     def __reduce__(self) -> Any:
         raise TypeError(_api.OWN_LEASING)
@@ -232,14 +215,10 @@ async def accompany(
         text, store, margin=margin, on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout
     )
     host = await asyncio.to_thread(host_of, request.store)
-    future: Future[HeldThing] = Future()
-    try:
-        host.begin_accompany(handle, request.terms, future)
-        made: Companion = request.lease(await outcome(future, lambda: give_up(future)), Companion)
-    except BaseException:
-        give_up(future)
-        raise
-    return made
+    return await take(
+        lambda future: host.begin_accompany(handle, request.terms, future),
+        lambda held: request.lease(held, Companion),
+    )
 
 
 async def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:

@@ -81,6 +81,10 @@ class Belief(HeldThing):
     def overdue(self) -> None:
         """It was given up although the client has not said so."""
 
+    def is_ended(self) -> bool:
+        """By a loss, or by our own will."""
+        return self.ended.done()
+
     def when_ended(self, tell: Ended) -> None:
         """On the thread that ends it."""
         if self._pid != os.getpid():

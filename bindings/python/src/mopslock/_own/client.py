@@ -204,13 +204,13 @@ class Client:
     def post(self, do: Do) -> None:
         """Has do run under the lock, after what was posted before."""
         self._inbox.put(do)
-        if not self._called:
-            self._called = True
-            try:
+        try:
+            if not self._called:
+                self._called = True
                 self.threads.soon(self.turn)
-            except BaseException:  # interrupted, and perhaps before it was begun
-                self._called = False
-                raise
+        except BaseException:  # interrupted, and perhaps before it was begun: others count on it
+            self.threads.soon(self.turn)
+            raise
 
     def look(self) -> bool:
         """Has the client look at the clock; False if no thread did in time."""
@@ -426,7 +426,9 @@ class Client:
 
     def _warned(self, action: Action) -> None:
         if action["reason"] == "emptied":
-            log.warning("mopslock: %s: a session was removed from the store; keep cleaning and lifecycle rules off it", self.url)
+            log.warning(
+                "mopslock: %s: a session was removed from the store; keep cleaning and lifecycle rules off it", self.url
+            )
             return
         if action["reason"] != "no_create":
             log.warning("mopslock: %s: %s", self.url, action["reason"])

@@ -63,8 +63,20 @@ class Invocation(Claim, Call):
         self._body = b""  # the output of the work
         self._stored = False
         self._pid = os.getpid()
+        next_step.add_done_callback(self._given_up)
 
     # What any thread may call.
+
+    def is_wanted(self) -> bool:
+        """A caller that was interrupted before it had the call has given up its first step."""
+        if not self.next_step.cancelled():
+            return True
+        self.fail(_texts.closed())
+        return False
+
+    def _given_up(self, next_step: StepFuture) -> None:
+        if next_step.cancelled():
+            self.client.command(self, "cancel")
 
     def complete(self, next_step: StepFuture, *, well: bool, body: bytes | Path | None) -> None:
         """A file is read here, whole: a store of one's own takes bytes."""

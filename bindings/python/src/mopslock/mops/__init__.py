@@ -116,8 +116,8 @@ def acquire(
 def _acquire(on: Engine, lease_dir_uri: str, expire_s: float, margin_s: float, wait_ns: int) -> Lease:
     """One attempt, or one wait."""
     claim = Claim(on.place(lease_dir_uri), guarded=True)
-    claim.begin("acquire", expire_s, margin_s, wait_ns)
     try:
+        claim.begin("acquire", expire_s, margin_s, wait_ns)
         wait(claim.settled, None)
         claim.settled.result()
         lease = Lease(lease_dir_uri, claim.holder, expire_s, acquire_margin_s=margin_s)
@@ -148,7 +148,8 @@ def make_remote_lease_writer(lease_dir_uri: str, expected_writer_id: str = "") -
     except MopslockError as error:
         raise translated(error, lease_dir_uri) from joined.cause
     except BaseException:
-        joined.settled.cancel()
+        if not joined.settled.cancel():
+            joined.finish()
         raise
     lease.keep(on, joined)
     return lease

@@ -1,0 +1,219 @@
+"""An exception between any two bytecodes, as Ctrl-C is one: whatever was being acquired or given back is held no more.
+
+The interpreter looks for signals after calls, at jumps backwards and where a function begins. At the edges of ``with``,
+which pass on what is held, the exception comes before every bytecode all the same; elsewhere only where it can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dis
+import gc
+import itertools
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+import mopslock
+from mopslock import aio
+from mopslock._hosts import host_of
+from mopslock.stores import Memory
+from ways import until
+
+PACKAGE = os.path.dirname(mopslock.__file__) + os.sep
+EDGES = {"_api.py", "_permit.py", "_lease.py", "_held.py", "_frames.py", "_invoke.py", "_future.py", "_call.py"}
+POLLED = ("CALL", "RESUME", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
+
+
+class Interrupt(KeyboardInterrupt):
+    """As the handler of a signal raises it."""
+
+
+class Opcodes:
+    """Which bytecode is where in a function."""
+
+    def __init__(self) -> None:
+        self._names: dict[CodeType, dict[int, str]] = {}
+
+    def at(self, frame: FrameType) -> str:
+        code = frame.f_code
+        if code not in self._names:
+            self._names[code] = {one.offset: one.opname for one in dis.get_instructions(code)}
+        return self._names[code].get(frame.f_lasti, "CACHE")
+
+
+opcodes = Opcodes()
+
+
+def callers(frame: FrameType | None) -> Iterator[CodeType]:
+    """A function, and those that have called it."""
+    while frame is not None:
+        yield frame.f_code
+        frame = frame.f_back
+
+
+class Interrupter:
+    """Raises before the nth bytecode of the package that runs on this thread."""
+
+    def __init__(self, n: int) -> None:
+        self.left, self.delivered, self.where = n, False, ""
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> Any:
+        """A function begins. What a finalizer raises is raised to nobody."""
+        code = frame.f_code
+        chain = list(itertools.islice(callers(frame), 6))
+        ours = any(one.co_filename.startswith(PACKAGE) for one in chain[:2])
+        if not ours or any(one.co_name == "__del__" for one in chain):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        every, before = os.path.basename(code.co_filename) in EDGES, "RESUME"
+
+        def local(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal before
+            if event == "opcode":
+                now = opcodes.at(frame)
+                # An exception that comes as one begins to be handled would be handled together with it, forever.
+                if now != "PUSH_EXC_INFO" and (every or before.startswith(POLLED)):
+                    self.left -= 1
+                    if self.left < 0:
+                        self._raise(frame)
+                before = now
+            return local
+
+        return local
+
+    def _raise(self, frame: FrameType) -> None:
+        sys.settrace(None)
+        self.delivered = True
+        self.where = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name} {opcodes.at(frame)}"
+        raise Interrupt(self.where)
+
+
+@contextlib.contextmanager
+def traced(interrupter: Interrupter) -> Iterator[None]:
+    sys.settrace(interrupter)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+
+
+def interrupted(n: int, do: Callable[[], object]) -> Interrupter:
+    """Does it, and interrupts it there."""
+    interrupter = Interrupter(n)
+    with contextlib.suppress(Interrupt), traced(interrupter):
+        do()
+    return interrupter
+
+
+def free(store: Any, name: str) -> bool:
+    seen = mopslock.inspect(store, name)
+    return seen.state in ("vacant", "released") and not seen.permits
+
+
+def holds_nothing(host: Any) -> bool:
+    """As its client, or the library, has it."""
+    if hasattr(host, "client"):
+        return not host.client.claims
+    return not host._listeners and not host._calls
+
+
+def with_lease(store: Any, name: str) -> None:
+    with mopslock.lease(store, name, ttl=60, protocol="strict") as lease:
+        lease.check()
+
+
+def with_permit(store: Any, name: str) -> None:
+    with mopslock.permit(store, name, capacity=1, ttl=60) as permit:
+        permit.check()
+
+
+def with_invoke(store: Any, name: str) -> None:
+    mopslock.invoke(store, name, lambda _: b"1", ttl=60, protocol="strict")
+
+
+@pytest.mark.parametrize("use", [with_lease, with_permit, with_invoke], ids=lambda use: use.__name__)
+@pytest.mark.parametrize("way", ["own", "url"])
+def test_an_interrupt_before_any_bytecode_leaves_nothing_held(use: Any, way: str, tmp_path: Path) -> None:
+    store: Any = Memory() if way == "own" else tmp_path.as_uri()
+    use(store, "first")  # which makes the host, and begins its threads
+    host, places = host_of(store), dict[str, str]()
+    for n in itertools.count():
+        interrupter = interrupted(n, lambda: use(store, f"n{n}"))  # noqa: B023
+        if not interrupter.delivered:
+            break
+        places[f"n{n}"] = interrupter.where
+    gc.collect()
+    until(lambda: holds_nothing(host))
+    held = {seen.name: places.get(seen.name) for seen in mopslock.ls(store) if seen.state == "held" or seen.permits}
+    assert held == {}
+    assert len(places) > 100, "they were too few"
+    with_lease(store, "last")
+
+
+# Tasks: each is cancelled at each of its awaits, while it waits and when what it waits for has just come.
+
+
+class Cancelling:
+    """Awaits something, and cancels it at the nth future that it waits for: before that is done, or after."""
+
+    def __init__(self, of: Any, n: int, *, late: bool) -> None:
+        self._of, self._left, self._late, self.cancelled = of, n, late, False
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        waits = self._of.__await__()
+        given: Any = None
+        while True:
+            try:
+                future = waits.send(given)
+                self._left -= 1
+                if self._left < 0 and not self.cancelled:
+                    self.cancelled = True
+                    if self._late and future is not None:
+                        yield future
+                    future = waits.throw(asyncio.CancelledError())
+            except StopIteration as end:
+                return end.value
+            given = yield future
+
+
+async def with_aio_lease(store: Any, name: str) -> None:
+    async with aio.lease(store, name, ttl=60, protocol="strict") as lease:
+        lease.check()
+
+
+async def with_aio_permit(store: Any, name: str) -> None:
+    async with aio.permit(store, name, capacity=1, ttl=60) as permit:
+        permit.check()
+
+
+async def with_aio_invoke(store: Any, name: str) -> None:
+    async def launch(_: aio.Work) -> bytes:
+        await asyncio.sleep(0)
+        return b"1"
+
+    await aio.invoke(store, name, launch, ttl=60, protocol="strict")
+
+
+@pytest.mark.parametrize("use", [with_aio_lease, with_aio_permit, with_aio_invoke], ids=lambda use: use.__name__)
+@pytest.mark.parametrize("way", ["own", "url"])
+async def test_a_task_that_is_cancelled_at_any_await_leaves_nothing_held(use: Any, way: str, tmp_path: Path) -> None:
+    store: Any = Memory() if way == "own" else tmp_path.as_uri()
+    await use(store, "first")
+    host = host_of(store)
+    for late in (False, True):
+        for n in itertools.count():
+            cancelling = Cancelling(use(store, f"{n}{late}"), n, late=late)
+            with contextlib.suppress(asyncio.CancelledError):
+                await cancelling
+            if not cancelling.cancelled:
+                break
+            await asyncio.to_thread(until, lambda: holds_nothing(host))
+            assert await asyncio.to_thread(free, store, f"{n}{late}"), f"cancelled at {n}"
+        assert n > 1
