@@ -63,6 +63,7 @@ const (
 	KeepVersions  = 3                // versions that are never collected
 	LeastKeep     = 10 * 60 * Second // how long a superseded version is kept at least (G)
 	NewestWindow  = LeastKeep / 2    // how long a proof that a version is the newest holds
+	CollectLimit  = 5 * Second       // a lease that was released collects no longer
 	EndlessPoll   = 20 * Second      // how often a holder without a TTL asks for a newer version
 	HintEach      = 1 * Second       // a holder follows at most one hint in this time
 	EndlessGrace  = 60 * Second      // replaces a ttl of 0 where a rule adds a ttl

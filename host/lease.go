@@ -145,18 +145,17 @@ func (l *Lease) Err() error { return l.task.current() }
 func (l *Lease) Context() context.Context { return l.task.context() }
 
 // Release ends the lease and returns nil when the store has said so, or when
-// an earlier Release had ended it. It waits for Settle first. If the lease was lost
-// before, Release returns that *Error. If ctx ends first, Release returns its cause; the
-// Host goes on trying until the deadline, after which the lease expires by itself.
+// an earlier Release had ended it. If the lease was lost before, Release returns that
+// *Error. If ctx ends first, Release returns its cause; the Host goes on trying until the
+// deadline, after which the lease expires by itself.
 func (l *Lease) Release(ctx context.Context) error {
-	l.task.invalidate()
-	l.Settle(ctx)
 	return l.task.finish(ctx, core.Event{Kind: core.EventRelease})
 }
 
 // Settle waits for the removal of the name's superseded versions, which the acquire may
 // have begun: until ctx ends, and half a second at most. It is for a process that is
-// about to end and leaves the lease held; Release and the Host's Close wait by themselves.
+// about to end and leaves the lease held. The Host's Close waits by itself, and Release has
+// no need to.
 func (l *Lease) Settle(ctx context.Context) { l.task.loop.awaitTidied(ctx, l.task) }
 
 // TTL is how long the lease lives without a renewal, as its record says, or

@@ -7,10 +7,11 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// tidyPatience is how long the end of a lease, or of the process, waits for the
-// removal of superseded versions that its acquire began. Without the wait a lease that is
-// held for a moment, as in scripts, would remove none, and a name that is used in no
-// other way would grow forever. What is left is for the next holder.
+// tidyPatience is how long a process that closes its Host, or leaves a lease held, waits for
+// the removal of superseded versions. Without the wait a process that lives for a moment, as
+// in scripts, would remove none, and a name that is used in no other way would grow
+// forever. What is left is for the next holder. A release does not wait: its machine goes on
+// with the removal behind it, and Close waits for that as for any task.
 const tidyPatience = 500 * time.Millisecond
 
 // isTidying reports whether the request under way is of such a removal: nothing
@@ -28,14 +29,14 @@ func (t *task) isTidying() bool {
 	return verb == core.ActionList || verb == core.ActionGet || verb == core.ActionDelete
 }
 
-// awaitTidied waits until a task, or with nil each task, has nothing to tidy.
+// awaitTidied waits until a task, or with nil each semaphore, has nothing to tidy.
 func (l *loop) awaitTidied(ctx context.Context, only *task) {
 	var busy []<-chan struct{}
 	asked := make(chan struct{})
 	l.post(message{do: func() {
 		defer close(asked)
 		for t := range l.everybody() {
-			if (only == nil || t == only) && t.isTidying() {
+			if (t == only || only == nil && t.shared != nil) && t.isTidying() {
 				if t.tidied == nil {
 					t.tidied = make(chan struct{})
 				}

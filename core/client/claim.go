@@ -19,7 +19,7 @@ type claim struct {
 	asked      *begun          // nil once its machine is made
 	watches    []*watch
 	handover   *handover // of a waiter
-	delay      *delay    // of a release that waits for tidying
+	delay      *delay    // of one that waits for something before it goes on
 
 	protocol core.Protocol
 	looked   int64 // as of a place

@@ -127,7 +127,7 @@ func TestPermitsCloseAfterTidying(t *testing.T) {
 			p.do(core.Event{Kind: core.EventRelease, Claim: p.permit(0, 1)})
 		}
 		p.permit(0, 1)
-		p.holds = func(a *core.Action) bool { return a.Kind == core.ActionList }
+		p.holds = func(a *core.Action) bool { return a.Kind == core.ActionGet }
 		p.permit(0, 1) // the sixteenth version has the others looked through
 		p.heard()
 		begun := p.now
@@ -154,7 +154,7 @@ func TestManyPermits(t *testing.T) {
 			of.begin(core.EventPermit, core.Config{Name: "s"}, with)
 		}
 	}
-	isList := func(a *core.Action) bool { return a.Kind == core.ActionList }
+	isList := func(a *core.Action) bool { return a.Kind == core.ActionGet }
 	p.holds = isList
 	many(p, 12, core.Event{})
 	p.letGo()

@@ -256,14 +256,12 @@ func (c *Client) settled(cl *claim, protocol core.Protocol) {
 }
 
 // delay is an instant at which a claim goes on: its wait is over before the store was
-// tried, or a release has waited long enough for tidying.
+// tried, or one that leaves has waited long enough for tidying.
 type delay struct {
 	alarm
-	claim  *claim
-	leaves bool // it is left, and not released
-	brief  bool
-	again  bool // the store is asked once more
-	look   bool // a watch reads once more
+	claim *claim
+	again bool // the store is asked once more
+	look  bool // a watch reads once more
 }
 
 // ring implements ringer.
@@ -275,7 +273,7 @@ func (d *delay) ring(c *Client) {
 		return
 	}
 	if cl.asked == nil {
-		c.finishTenure(cl, d)
+		c.leaveTenure(cl)
 		return
 	}
 	if d.again {

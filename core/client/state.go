@@ -219,7 +219,7 @@ func (cl *claim) snapshot(s *base.Snapshot) {
 	}
 	if d := cl.delay; d != nil {
 		s.Int(d.at)
-		s.Bools(d.leaves, d.brief, d.again, d.look, d.index != 0)
+		s.Bools(d.again, d.look, d.index != 0)
 	}
 	if b := cl.asked; b != nil {
 		s.Octet(uint8(b.kind))

@@ -9,9 +9,10 @@ import (
 	"github.com/mopslock/mopslock/core/internal/strict"
 )
 
-// tidyPatience is how long the end of a lease waits for the removal of superseded versions
-// that its acquire began. Without the wait a lease that is held for a moment, as in
-// scripts, would remove none, and a name that is used in no other way would grow forever.
+// tidyPatience is how long a client that closes, or leaves a lease to another process, waits
+// for the removal of superseded versions. Without the wait a process that lives for a moment,
+// as in scripts, would remove none, and a name that is used in no other way would grow
+// forever. A release does not wait: its machine goes on with the removal behind it.
 const tidyPatience = core.Second / 2
 
 // aLease is the role of who acquires a lease, or releases one that was printed.
@@ -71,21 +72,23 @@ func (aLease) command(c *Client, cl *claim, o order) {
 		c.tell(cl, kind, 0)
 		return
 	}
-	d := &delay{claim: cl, leaves: kind == core.EventLeave, brief: o.brief}
-	cl.delay = d
-	if c.isTidying(cl) {
-		c.alarms.arm(&d.alarm, d, c.now.Mono+int64(tidyPatience))
-		return
+	switch {
+	case kind == core.EventLeave && c.isTidying(cl):
+		cl.delay = &delay{claim: cl}
+		c.alarms.arm(&cl.delay.alarm, cl.delay, c.now.Mono+int64(tidyPatience))
+	case kind == core.EventLeave:
+		c.leaveTenure(cl)
+	default:
+		if u := c.rouse(cl); u != nil {
+			c.step(u, core.Event{Kind: core.EventRelease, Brief: o.brief})
+		}
 	}
-	cl.delay = nil
-	c.finishTenure(cl, d)
 }
 
-// hurry ends the release of a lease sooner, since the caller does not want to wait for it: nothing is
-// tidied up any more, and looks for a late renewal of ours are few.
+// hurry ends what a lease that was released or left still waits for, since the caller does not want to
+// wait for it: one that leaves waits for no removal any more, and looks for a late renewal of ours are few.
 func (c *Client) hurry(cl *claim) {
 	if d := cl.delay; d != nil {
-		d.brief = true
 		c.alarms.arm(&d.alarm, d, c.now.Mono)
 		return
 	}
@@ -94,18 +97,12 @@ func (c *Client) hurry(cl *claim) {
 	}
 }
 
-// finishTenure ends a lease that has waited for tidying, if there was any.
-func (c *Client) finishTenure(cl *claim, d *delay) {
-	if d.leaves {
-		c.over(cl)
-		a := c.emit(core.ActionLeft)
-		a.Claim = cl.number
-		c.remove(cl)
-		return
-	}
-	if u := c.rouse(cl); u != nil {
-		c.step(u, core.Event{Kind: core.EventRelease, Brief: d.brief})
-	}
+// leaveTenure ends a claim whose lease goes on.
+func (c *Client) leaveTenure(cl *claim) {
+	c.over(cl)
+	a := c.emit(core.ActionLeft)
+	a.Claim = cl.number
+	c.remove(cl)
 }
 
 // stop implements role.

@@ -152,7 +152,7 @@ func TestOverdueGarbage(t *testing.T) {
 		if from == "poll" {
 			k.yes(k.page(200))
 		}
-		if !k.m.Tidying() || k.m.Flight.Verb != core.ActionList || k.m.Timers.Earliest() != base.Unset {
+		if !k.m.Tidying() || k.m.Flight.Verb != core.ActionGet || k.m.Timers.Earliest() != base.Unset {
 			t.Fatalf("%s: %s, doing %d", from, k.m, k.m.Doing)
 		}
 		k.yes(core.Event{}) // there is no garbage
@@ -169,26 +169,53 @@ func TestOverdueGarbage(t *testing.T) {
 	}
 }
 
-// TestOverdueGarbageInBites: who never rests removes so much at a time that callers wait
-// for few requests, and more than comes in until the next time, which is soon.
+// TestOverdueGarbageInBites: a semaphore that never rests collects so few requests at a time,
+// between two commits, that callers hardly wait for it; and the next collection begins soon
+// if this one has left something.
 func TestOverdueGarbageInBites(t *testing.T) {
 	k := newAsking(t, nil)
 	k.acquire(1, 0)
 	k.yes(core.Event{})
 	k.yes(core.Event{}) // held, version 1
 	k.m.Cur.N, k.m.ValueOf, k.m.TidiedAt = 300, 300, 1
-	k.acquire(2, 0)
-	old := core.Event{StoreStamp: worldStart, StoreAt: k.now.Mono}
-	for n := core.Epoch(297); n > 100; n-- {
-		old.Entries = append(old.Entries, core.Entry{Key: []byte(register.VersionKey("n/_mopslock/", n)), Stamp: worldStart - int64(time.Hour)})
+	deletes, bites, permit := 0, 0, uint64(2)
+	for ; k.m.TidiedAt == 1; permit++ {
+		if permit == 30 {
+			t.Fatalf("not done: %d deleted in %d bites", deletes, bites)
+		}
+		k.acquire(permit, 0)
+		asked := 0
+		for ; k.m.Tidying(); asked++ {
+			ev := core.Event{StoreStamp: worldStart, StoreAt: k.now.Mono}
+			switch k.m.Flight.Verb {
+			case core.ActionGet:
+				n, _, _ := register.ParseRegisterKey(k.m.Prefix, []byte(k.m.Key))
+				if ev.Stamp = worldStart; n < 200 {
+					ev.Stamp -= int64(time.Hour)
+				}
+			case core.ActionList:
+				for n := core.Epoch(198); n > 198-register.CollectMost; n-- {
+					ev.Entries = append(ev.Entries, core.Entry{Key: []byte(register.VersionKey(k.m.Prefix, n)), Stamp: worldStart})
+				}
+			case core.ActionDelete:
+				deletes++
+			}
+			k.yes(ev)
+		}
+		if asked > 0 {
+			bites++
+		}
+		if asked > semaphore.TidyBite || k.m.Flight.Verb != core.ActionExists {
+			t.Fatalf("bite %d: %d requests, then %s", bites, asked, k.m.Flight.Verb)
+		}
+		k.step(core.Event{Kind: core.EventAnswer, Request: k.m.Flight.ID, Outcome: core.OutcomeNo})
+		k.yes(core.Event{}) // held
+		if k.m.Cur.N != 299+core.Epoch(permit) {
+			t.Fatalf("version %d with permit %d", k.m.Cur.N, permit)
+		}
 	}
-	k.yes(old)
-	deletes := 0
-	for ; k.m.Flight.Verb == core.ActionDelete; deletes++ {
-		k.yes(core.Event{})
-	}
-	if deletes != semaphore.TidyBite || k.m.Flight.Verb != core.ActionExists || k.m.TidiedAt+semaphore.TidyOverdue != 300+register.CollectEach {
-		t.Errorf("%d deleted, then %s; the next after %d", deletes, k.m.Flight.Verb, k.m.TidiedAt+semaphore.TidyOverdue)
+	if deletes != register.CollectMost || bites != 10 || k.m.TidiedAt+semaphore.TidyOverdue != 309+register.CollectEach {
+		t.Errorf("%d deleted in %d bites; the next after %d", deletes, bites, k.m.TidiedAt+semaphore.TidyOverdue)
 	}
 }
 

@@ -354,7 +354,7 @@ var purposes = map[register.Purpose]string{
 	register.ForList: "list", register.ForVersion: "version", register.ForNext: "next", register.ForEnded: "ended", register.ForSession: "session", register.ForBeat: "beat",
 	register.ForLock: "lock", register.ForCalls: "calls",
 	register.ForCall: "call", register.ForNewCall: "new-call", register.ForSelf: "self", register.ForBeating: "beating", register.ForCreate: "create",
-	register.ForReadBack: "read-back", register.ForConfirm: "confirm", register.ForHint: "hint", register.ForGarbage: "garbage", register.ForGarbageAge: "garbage-age", register.ForDelete: "delete",
+	register.ForReadBack: "read-back", register.ForConfirm: "confirm", register.ForHint: "hint", register.ForGarbage: "garbage", register.ForGarbageClock: "garbage-clock", register.ForGarbageAge: "garbage-age", register.ForDelete: "delete",
 }
 
 func labelRegister(out *line, r *register.Register) {

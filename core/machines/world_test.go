@@ -381,9 +381,15 @@ func (w *world) checkRequest(a *actor, action core.Action) {
 	if action.Kind == core.ActionPut && a.ended && !w.overOwnPut(a) {
 		w.fail("NoClobber: %s writes after its lease has ended", a.name)
 	}
-	if a.ended && isStrict(a.machine) && innerOf(a.machine) == a.machine && a.machine.String() != core.LeaseReleasing.String() {
+	if a.ended && isStrict(a.machine) && innerOf(a.machine) == a.machine && a.machine.String() != core.LeaseReleasing.String() &&
+		!(a.machine.String() == core.LeaseReleased.String() && ofCollection(action.Kind)) {
 		w.fail("QuietAtTheEnd: %s sends after its lease has ended", a.name)
 	}
+}
+
+// ofCollection are the requests that remove superseded versions, also after a release.
+func ofCollection(kind core.ActionKind) bool {
+	return kind == core.ActionGet || kind == core.ActionList || kind == core.ActionDelete
 }
 
 // overOwnPut: after a release only a late renewal of our own may be written over, and after

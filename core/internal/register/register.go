@@ -64,26 +64,27 @@ type Current struct {
 type Purpose uint8
 
 const (
-	ForNothing    Purpose = iota
-	ForList               // newest version and its beats
-	ForVersion            // body of the newest
-	ForNext               // is there a newer one
-	ForEnded              // the version that it has ended
-	ForSession            // its session's beat
-	ForBeat               // body of a beat
-	ForLock               // the name's lock.json
-	ForCalls              // calls to its session
-	ForCall               // one of them
-	ForNewCall            // ours
-	ForSelf               // is the version that we stand on still there
-	ForBeating            // our own beat
-	ForCreate             // a version of ours
-	ForReadBack           // is the version there ours
-	ForConfirm            // is our version, won late, the newest
-	ForHint               // is there a newer one, as the host was told
-	ForGarbage            // superseded versions
-	ForGarbageAge         // how old they are
-	ForDelete             // one of them
+	ForNothing      Purpose = iota
+	ForList                 // newest version and its beats
+	ForVersion              // body of the newest
+	ForNext                 // is there a newer one
+	ForEnded                // the version that it has ended
+	ForSession              // its session's beat
+	ForBeat                 // body of a beat
+	ForLock                 // the name's lock.json
+	ForCalls                // calls to its session
+	ForCall                 // one of them
+	ForNewCall              // ours
+	ForSelf                 // is the version that we stand on still there
+	ForBeating              // our own beat
+	ForCreate               // a version of ours
+	ForReadBack             // is the version there ours
+	ForConfirm              // is our version, won late, the newest
+	ForHint                 // is there a newer one, as the host was told
+	ForGarbage              // superseded versions
+	ForGarbageAge           // how old they are
+	ForDelete               // one of them
+	ForGarbageClock         // what the store's clock shows
 )
 
 // SessionView is the process's session as the latest event told of it.

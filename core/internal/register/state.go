@@ -83,13 +83,11 @@ func (r *Register) Snapshot(s *base.Snapshot) {
 		r.Value.Snapshot(s)
 	}
 	if g := r.Garbage; g != nil {
-		s.Text(g.after)
-		s.Int(g.above)
-		s.Text(g.oldest)
+		s.Uint(uint64(g.old))
+		s.Uint(uint64(g.young))
+		s.Uint(uint64(g.step))
+		s.Bools(g.proven, g.listed)
 		s.Texts(g.Keys)
-		s.Int(int64(g.pages))
-		s.Uint(uint64(g.lowest))
-		s.Uint(uint64(g.skip))
 		s.Int(int64(g.Left))
 	}
 	if r.Observed != nil {

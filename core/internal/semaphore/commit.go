@@ -146,11 +146,10 @@ func (s *Semaphore) commit() bool {
 	}
 	if s.isTidyOverdue() {
 		s.Become(core.SemaphoreObserving)
-		s.forced = true
+		s.forced, s.forcedAt = TidyBite+1, s.Cur.N
 		s.tidyNow()
 		return true
 	}
-	s.Garbage = nil // what it had begun to collect is for the next round
 	s.Become(core.SemaphoreCommitting)
 	s.next, s.confirmedAt = &next, s.NewestConfirmedAt
 	s.nonce = register.NewNonce(&s.RNG)
@@ -248,7 +247,7 @@ func (s *Semaphore) proceed() {
 	case s.busy() || s.state == core.SemaphoreClosed:
 	case !s.hasWork():
 		s.polls, s.sampling, s.refused = 0, false, false
-		if s.Become(core.SemaphoreIdle); s.Garbage == nil {
+		if s.Become(core.SemaphoreIdle); s.Flight.ID == 0 {
 			s.tidy()
 		}
 	case s.state != core.SemaphoreIdle && s.state != core.SemaphoreWaiting: // a retry is due later
@@ -382,37 +381,49 @@ func (s *Semaphore) wantsSample() bool {
 }
 
 // The process that made the newest version collects superseded ones when there is nothing
-// to do; and where there always is, once in so many versions all the same: a few at a
-// time then, for callers wait meanwhile.
+// to do; and where there always is, once in so many versions all the same: a few requests
+// from one commit to the next then, for callers wait meanwhile.
 const (
 	TidyOverdue = 8 * register.CollectEach
-	TidyBite    = register.CollectEach + register.CollectEach/2 // more than come in until the next one
+	TidyBite    = 8
 )
 
+// tidy begins a collection, or goes on with one that gave way to a commit.
 func (s *Semaphore) tidy() {
-	if s.mine && s.known && !s.Closing && s.Cur.N/register.CollectEach != s.triedAt/register.CollectEach {
+	due := s.mine && s.known && s.Cur.N/register.CollectEach != s.triedAt/register.CollectEach
+	if !s.Closing && (due || s.Garbage != nil) {
 		s.tidyNow()
 	}
 }
 
 func (s *Semaphore) isTidyOverdue() bool {
-	return s.mine && s.Cur.N >= s.TidiedAt+TidyOverdue
+	return s.mine && s.Cur.N >= s.TidiedAt+TidyOverdue && s.forcedAt != s.Cur.N
 }
 
 func (s *Semaphore) tidyNow() {
-	s.triedAt = s.Cur.N
-	if s.StartTidying(); s.forced && s.Garbage != nil {
-		s.Garbage.Left = TidyBite
+	if s.Garbage == nil {
+		s.triedAt = s.Cur.N
+		s.StartTidying()
 	}
+	s.goOnTidying()
 }
 
-// tidyEnded goes on with what has waited; and soon with what is left of the garbage.
-func (s *Semaphore) tidyEnded(g *register.Garbage) {
+// goOnTidying asks for the next thing of a collection. When it is over, or callers have
+// waited for enough of it, what they have asked for is next.
+func (s *Semaphore) goOnTidying() {
+	g, forced := s.Garbage, s.forced > 0
+	if s.forced = max(0, s.forced-1); g != nil && forced && s.forced == 0 {
+		s.observe()
+		return
+	}
+	if s.GoOnTidying(); s.Garbage != nil {
+		return
+	}
 	s.TidiedAt = s.Cur.N
-	if g.Left == 0 && s.Cur.N > TidyOverdue {
+	if g != nil && g.Left == 0 && s.Cur.N > TidyOverdue { // there is more: soon
 		s.TidiedAt = s.Cur.N - TidyOverdue + register.CollectEach
 	}
-	if s.forced {
+	if forced {
 		s.observe()
 	}
 }

@@ -17,7 +17,7 @@ import (
 // create of ours may still land, a list.
 func (s *Semaphore) observe() {
 	s.Become(core.SemaphoreObserving)
-	s.Garbage, s.forced = nil, false
+	s.forced = 0
 	s.sessions.NewObservation()
 	if s.known && s.IsConfirmedLately() && !s.moved && s.Open == 0 && s.Cur.N != 0 {
 		s.StartPoll(s.ReadLimit())
@@ -33,10 +33,8 @@ func (s *Semaphore) answer(ev *core.Event, f base.Flight) {
 	}
 	switch {
 	case s.Tidying():
-		g := s.Garbage
-		if s.Tidied(ev); s.Garbage == nil {
-			s.tidyEnded(g)
-		}
+		s.Tidied(ev)
+		s.goOnTidying()
 	case s.Doing == register.ForCreate:
 		s.committed(ev, f)
 	case !s.hasWork(): // no caller wants to know any more

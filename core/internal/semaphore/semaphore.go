@@ -43,7 +43,8 @@ type Semaphore struct {
 	refused     bool       // the only create that was sent was refused for good
 
 	Closing  bool
-	forced   bool       // what is being tidied up goes before what is asked for
+	forced   int        // requests of a collection that go before what is asked for
+	forcedAt core.Epoch // the newest version when some went last
 	triedAt  core.Epoch // the newest version when it was begun last
 	TidiedAt core.Epoch // and when it was done last
 }
@@ -187,7 +188,7 @@ func (s *Semaphore) Become(to core.SemaphoreState) {
 }
 
 // busy reports that an answer is awaited that the next move depends on.
-func (s *Semaphore) busy() bool { return s.Flight.ID != 0 && (s.forced || !s.Tidying()) }
+func (s *Semaphore) busy() bool { return s.Flight.ID != 0 && (s.forced > 0 || !s.Tidying()) }
 
 // ask is the ask of this number, or nil.
 func (s *Semaphore) ask(number uint64) *ask {

@@ -20,7 +20,7 @@ func (s *Semaphore) AppendState(dst []byte) []byte {
 	w.Text(s.reading)
 	w.Uint(uint64(s.below))
 	w.Uint(uint64(s.warnedOf))
-	w.Bools(s.known, s.mine, s.moved, s.sampling, s.refused, s.Closing, s.forced)
+	w.Bools(s.known, s.mine, s.moved, s.sampling, s.refused, s.Closing)
 	w.Int(int64(s.polls))
 	if w.Bools(s.next != nil); s.next != nil {
 		s.next.Snapshot(&w)
@@ -33,6 +33,8 @@ func (s *Semaphore) AppendState(dst []byte) []byte {
 	w.Uint(uint64(s.ValueOf))
 	w.Uint(uint64(s.Open))
 	w.Text(s.openOn)
+	w.Int(int64(s.forced))
+	w.Uint(uint64(s.forcedAt))
 	w.Uint(uint64(s.triedAt))
 	w.Uint(uint64(s.TidiedAt))
 	return w

@@ -240,6 +240,7 @@ func (l *Lease) hold(sent int64) {
 	a.Session = l.standOn // as hold has just set it
 	if tidies {
 		l.StartTidying()
+		l.GoOnTidying()
 	}
 }
 

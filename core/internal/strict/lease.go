@@ -129,6 +129,7 @@ func (l *Lease) answer(ev *core.Event, f base.Flight) {
 	l.Reached(&l.Machine, ev, f)
 	if l.Tidying() {
 		l.Tidied(ev)
+		l.goOnTidying()
 		return
 	}
 	switch l.State {
@@ -183,6 +184,9 @@ func (l *Lease) next() {
 		l.renew()
 	case core.LeaseReleasing:
 		l.goOnReleasing()
+	case core.LeaseReleased:
+		l.Abandon()
+		l.Garbage = nil
 	}
 }
 

@@ -193,4 +193,15 @@ func (l *Lease) endRelease(sent int64) {
 	l.become(core.LeaseReleased)
 	a := l.Emit(core.ActionReleased)
 	a.Epoch, a.At = l.Cur.N, sent
+	if l.Garbage != nil { // it gave way to the release
+		l.Timers[base.TimerNext] = l.In(core.CollectLimit)
+		l.goOnTidying()
+	}
+}
+
+// goOnTidying asks for the next thing of a collection, if there is one.
+func (l *Lease) goOnTidying() {
+	if l.GoOnTidying(); l.Garbage == nil && l.State == core.LeaseReleased {
+		l.Timers[base.TimerNext] = base.Unset
+	}
 }

@@ -140,6 +140,7 @@ func TestGuard(t *testing.T) {
 		{"creates after refused", false, act(core.ActionRefused, core.ActionCreate), check.NoClobber},
 		{"deletes after left", false, act(core.ActionLeft, core.ActionDelete), check.NoClobber},
 		{"writes after released", true, act(core.ActionReleased, core.ActionPut), check.NoClobber},
+		{"removes superseded versions after released", false, act(core.ActionReleased, core.ActionDelete), ""},
 		{"looks again after released", false, act(core.ActionReleased, core.ActionGet), ""},
 		{"holds after lost", true, act(core.ActionLost, core.ActionHeld), check.NoResurrection},
 		{"ends twice", true, act(core.ActionLost, core.ActionReleased), check.NoResurrection},

@@ -82,6 +82,8 @@ func releasesAfter(end core.ActionKind, a *core.Action) bool {
 	switch body := string(a.Body); a.Kind {
 	case core.ActionPut:
 		return (end == core.ActionReleased || end == core.ActionRefused) && strings.Contains(body, `"released_at"`)
+	case core.ActionDelete: // of superseded versions
+		return end == core.ActionReleased
 	case core.ActionCreate:
 		return end == core.ActionRefused && strings.Contains(body, `"state":"released"`)
 	}
