@@ -69,6 +69,7 @@ func (k *mutantMaker) mutantWorlds() []shownMutation {
 		{k.nextRun, check.NoResurrection, "tenure-reused"},
 		{k.collected, check.OneHolderPerEpoch, "gc-without-basis"},
 		{k.collectedAbove, grows, "poll-as-basis"},
+		{k.collectedYoung, check.OneHolderPerEpoch, "collected-young"},
 		{i.storedMeanwhile, check.NoIdleDouble, "no-second-look"},
 		{i.twoResults, check.FirstResultWins, "result-overwrites"},
 		{i.brokenLoser, check.LoserWritesNothing, "loser-delivers"},
@@ -354,6 +355,14 @@ func (k *mutantMaker) collected() *Scenario {
 	// The oldest are deleted first, so the one that A wants is among those.
 	sc := k.narrow("collected", 1, 0, 0, 0, k.acquirer("A", 99, true, endless), k.cycles("B", 6, endless))
 	sc.Store, sc.Tick, sc.Horizon = k.aged(0), 1000*second, 1
+	return sc
+}
+
+// collectedYoung: the same within the five minutes in which a create may be believed. The
+// version that it wins must not be collected yet, though its tenure ended long ago, and alone.
+func (k *mutantMaker) collectedYoung() *Scenario {
+	sc := k.collected()
+	sc.Name, sc.Tick = "strict-collected-young", 100*second
 	return sc
 }
 

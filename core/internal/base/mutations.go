@@ -29,6 +29,7 @@ const (
 	SteppingStoreClock  Mutation = "stepping-store-clock"
 	GCWithoutBasis      Mutation = "gc-without-basis"
 	PollAsBasis         Mutation = "poll-as-basis"
+	CollectedYoung      Mutation = "collected-young"
 	TenureReused        Mutation = "tenure-reused"
 	SessionNotInForce   Mutation = "session-not-in-force"
 
@@ -81,7 +82,7 @@ func Mutations() []Mutation {
 	return []Mutation{
 		JoinByBeat, JudgeAtAnswer, SignsReadApart, PutAloneRenews, BrokenFreesNow, ReleasedFreesNow, SessionWithoutCalls,
 		JoinDropsSession, SessionLivesOn, ForgetUnknownCreate, ReleaseLeftToExpire, SameNonceRetry, OldCalibration, SlopShort,
-		StampsAsNonces, SteppingStoreClock, GCWithoutBasis, PollAsBasis, TenureReused, SessionNotInForce,
+		StampsAsNonces, SteppingStoreClock, GCWithoutBasis, PollAsBasis, CollectedYoung, TenureReused, SessionNotInForce,
 		DeadlineFromAnswer, EpochReset, UnknownIsNo, UnknownIsYes, LateRenewal, SameBootNewest, SameBootFreed,
 		EndedBeatsMissed, BreakVerdictKept, ExistsBesidePut, BootClockUnchecked,
 		NoSecondLook, ResultOverwrites, LoserDelivers,

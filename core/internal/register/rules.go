@@ -26,6 +26,10 @@ func (r *Register) IsWinNewest(confirmedAt int64) bool {
 	return r.Now.Mono-confirmedAt <= int64(core.NewestWindow)
 }
 
+// keep is how long a superseded version stays: longer than any process may act on what it saw
+// before that version was made (PROTOCOL S13.4).
+func (r *Register) keep() int64 { return r.longEnough() }
+
 // judgedAt is the Mono at which all reads of the observation count as made: that of the
 // first one, since a beat may have come before any later one (PROTOCOL S4.1 and S4.2).
 func (r *Register) judgedAt() int64 { return r.Observation.Start }

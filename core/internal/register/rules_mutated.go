@@ -20,6 +20,13 @@ func (r *Register) IsWinNewest(confirmedAt int64) bool {
 	return r.Has(base.GCWithoutBasis) || r.Now.Mono-confirmedAt <= int64(core.NewestWindow)
 }
 
+func (r *Register) keep() int64 {
+	if r.Has(base.CollectedYoung) {
+		return 0
+	}
+	return r.longEnough()
+}
+
 func (r *Register) judgedAt() int64 {
 	switch {
 	case r.Has(base.JudgeAtAnswer):

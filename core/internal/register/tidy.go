@@ -134,8 +134,8 @@ func (r *Register) tellsAge() bool {
 	return r.Cfg.Expiry == core.ExpiryCalibrated || r.Cfg.Boot != ""
 }
 
-// keep is how long a superseded version stays.
-func (r *Register) keep() int64 {
+// longEnough is G (PROTOCOL S13).
+func (r *Register) longEnough() int64 {
 	const ttls = 8
 	return max(int64(core.LeastKeep), ttls*int64(max(r.Cfg.TTL.Duration(), r.Cur.TTL))+int64(10*core.Second))
 }
