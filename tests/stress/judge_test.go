@@ -133,9 +133,9 @@ func (s *storm) judgeBeliefs(t *testing.T) {
 	figures(t, "%d tenures of %d processes, %d lost; at most %d at once of %d", len(all), len(pids), len(s.climate.Ledger.read(t, "lost")), most, limit)
 }
 
-// late is how long after its wait a command that has not acquired may end: it gives a request up
-// after 10 s, and on a busy machine it is some seconds before it begins.
-const late = 30 * time.Second
+// late is how long after its wait a command that has not acquired may end. It gives a request up
+// after 10 s; on two processors under eight storms at once it took 26 s.
+const late = time.Minute
 
 // judgeStatuses: the command ends by a status that its page gives for what befell it. If it has
 // not acquired, it ends soon after its wait is over.
