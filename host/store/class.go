@@ -31,7 +31,7 @@ func ClassOf(err error) core.Class {
 		return core.ClassNone
 	case errors.Is(err, ErrBody), errors.Is(err, ErrTooLarge):
 		return core.ClassOther // not the store's fault, whatever the reason
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrMoved):
 		return core.ClassUnreachable
 	case errors.Is(err, context.Canceled):
 		return core.ClassOther

@@ -19,6 +19,8 @@ var (
 	ErrExists = errors.New("an object is already there")
 	// ErrKey: this store cannot keep the key. It was not asked.
 	ErrKey = errors.New("this key cannot be used")
+	// ErrMoved: a directory store is not where it was when it was opened.
+	ErrMoved = errors.New("the store's directory was removed, moved or unmounted, or another is in its place")
 	// ErrURL: the store URL cannot be used; nothing was opened.
 	ErrURL = errors.New("this store URL cannot be used")
 	// ErrClosed: the store was closed.
@@ -75,6 +77,8 @@ func (e *Error) advice() string {
 		return "nothing was written; mend what it comes from and begin again"
 	case errors.Is(e.Err, ErrTooLarge):
 		return "nothing was written; choose another store, or say the size beforehand"
+	case errors.Is(e.Err, ErrMoved):
+		return "mount it or move it back; if what is there now is meant, start again"
 	case errors.Is(e.Err, errors.ErrUnsupported):
 		return "choose another store, or --protocol lastwriter"
 	case errors.Is(e.Err, ErrAbsent), errors.Is(e.Err, ErrKey), errors.Is(e.Err, ErrURL), errors.Is(e.Err, ErrClosed):

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/mopslock/mopslock/core"
@@ -37,7 +38,7 @@ const (
 
 // ParseURL parses a store URL:
 //
-//	file:///dir                 a local directory, made on the first write
+//	file:///dir                 a local directory, made when it is opened, but for create=false
 //	mem://                      a store of this process, for tests; each Open makes a new one
 //	s3://bucket/locks?region=…  the path is a prefix: objects are at locks/…
 //	gs://bucket/locks           likewise
@@ -45,7 +46,7 @@ const (
 //
 // ?prefix=locks means the same as a path, on any scheme. ParseURL refuses both
 // together. ?clock=steady or hint says of a bucket whether its stamps can be trusted. It also refuses userinfo (credentials belong in the environment), a
-// fragment, a relative or remote file URL, parameters on file and mem, and gocloud's
+// fragment, a relative or remote file URL, unknown parameters on file and mem, and gocloud's
 // key=, which would put all objects at one key. The error is ErrURL, and shows nothing
 // of the URL that may be secret.
 func ParseURL(rawURL string) (*Location, error) {
@@ -199,8 +200,15 @@ func fileLocation(u *url.URL, query url.Values, prefix string) (*Location, error
 	case strings.ContainsRune(u.Path, 0):
 		return nil, fmt.Errorf("%w: its path has a NUL", ErrURL)
 	}
-	if err := noParameters(query, "file"); err != nil {
+	mustExist, err := takeCreate(query)
+	if err != nil {
 		return nil, err
+	}
+	if len(query) > 0 {
+		return nil, unknownParameter(query, "file", "prefix and create")
+	}
+	if mustExist {
+		query.Set("create", "false")
 	}
 	dir := path.Clean(u.Path)
 	if runtime.GOOS == "windows" {
@@ -217,8 +225,8 @@ func memLocation(u *url.URL, query url.Values, prefix string) (*Location, error)
 	if u.Host != "" || u.Path != "" {
 		return nil, fmt.Errorf("%w: mem:// has no host and no path", ErrURL)
 	}
-	if err := noParameters(query, "mem"); err != nil {
-		return nil, err
+	if len(query) > 0 {
+		return nil, unknownParameter(query, "mem", "prefix")
 	}
 	return &Location{Scheme: "mem", Prefix: prefix, Query: query}, nil
 }
@@ -254,11 +262,23 @@ func takeClock(query url.Values) (string, error) {
 	return "", fmt.Errorf("%w: clock= is %s or %s", ErrURL, ClockSteady, ClockHint)
 }
 
-func noParameters(query url.Values, scheme string) error {
-	for name := range query {
-		return fmt.Errorf("%w: %s:// knows no parameter %q, only prefix (a ? in a path is written %%3F)", ErrURL, scheme, name)
+// takeCreate removes create= from query, and reports whether it is false. True is what a store
+// does anyway.
+func takeCreate(query url.Values) (mustExist bool, err error) {
+	values := query["create"]
+	query.Del("create")
+	switch {
+	case len(values) == 0, len(values) == 1 && values[0] == "true":
+		return false, nil
+	case len(values) == 1 && values[0] == "false":
+		return true, nil
 	}
-	return nil
+	return false, fmt.Errorf("%w: create= is true once, or false: then the directory is not made", ErrURL)
+}
+
+func unknownParameter(query url.Values, scheme, known string) error {
+	name := slices.Min(slices.Collect(maps.Keys(query)))
+	return fmt.Errorf("%w: %s:// knows no parameter %q, only %s (a ? in a path is written %%3F)", ErrURL, scheme, name, known)
 }
 
 // Redact returns rawURL in a form that is safe to show: without userinfo and fragment,
@@ -307,7 +327,7 @@ func redactQuery(raw string) string {
 // harmless reports whether a parameter of gocloud's drivers holds no secret.
 func harmless(name string) bool {
 	switch name {
-	case "prefix", "clock", "endpoint", "region", "profile", "use_path_style", "s3ForcePathStyle", "disable_https", "accelerate",
+	case "prefix", "clock", "create", "endpoint", "region", "profile", "use_path_style", "s3ForcePathStyle", "disable_https", "accelerate",
 		"dualstack", "fips", "anonymous", "hostname_immutable", "rate_limiter_capacity",
 		"request_checksum_calculation", "response_checksum_validation", "ssetype", "awssdk",
 		"domain", "protocol", "localemu", "cdn", "storage_account",

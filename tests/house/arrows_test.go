@@ -67,7 +67,7 @@ var arrows = []arrow{
 	{dir: "host/limiter", ours: []string{"core", "core/buckets"}}, // it counts in one process, without a store
 	{dir: "host/store", ours: []string{"core", "host/store"}},
 	{dir: "host/store/capability"}, // text, and nothing else
-	{dir: "host/store/local", ours: []string{"core", "host/store"}, outside: []string{
+	{dir: "host/store/local", ours: []string{"core", "host/store", "host/store/capability"}, outside: []string{
 		"github.com/fsnotify/fsnotify", "golang.org/x/sys/",
 	}},
 	{dir: "host/store/cloud", ours: []string{"core", "host/store"}, outside: []string{

@@ -24,12 +24,16 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]st
 	if err == nil && s.closed.Load() {
 		err = store.ErrClosed
 	}
+	if err == nil {
+		err = s.enterRoot()
+	}
 	if err != nil {
 		return nil, false, s.fail("list", prefix, err)
 	}
 	w := walk{store: s, ctx: ctx, prefix: prefix, after: after, limit: store.PageSize(limit)}
-	if err := w.dir(prefix[:strings.LastIndexByte(prefix, '/')+1]); err != nil {
-		return nil, false, s.fail("list", prefix, err)
+	err = w.dir(prefix[:strings.LastIndexByte(prefix, '/')+1])
+	if err := s.done("list", prefix, err); err != nil {
+		return nil, false, err
 	}
 	return w.page, w.more, nil
 }
@@ -50,7 +54,7 @@ func (w *walk) dir(rel string) error {
 		return err
 	}
 	entries, err := os.ReadDir(w.store.path(rel))
-	if err = w.store.absentOrNoStore(err); err != nil {
+	if err = absentIfMissing(err); err != nil {
 		if errors.Is(err, store.ErrAbsent) {
 			return nil // never made, or removed since we saw it
 		}

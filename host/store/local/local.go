@@ -4,8 +4,11 @@
 // The object KEY is the file DIR/KEY, byte for byte: nothing is escaped, there are no
 // sidecar files, and other programs (mops) may read and write the same files. A Put does
 // not keep the content type. The first write below a directory makes it (mode 0777 less
-// umask), also DIR. A Delete that leaves a directory empty removes it, except DIR. So a
-// directory that is not mounted looks like an empty store.
+// umask), but for a Put that overwrites. A Delete that leaves a directory empty removes it.
+// DIR itself is made when the store is opened, and never again (root.go): if it is removed,
+// moved or unmounted, every verb fails with store.ErrMoved until it is back. A process that
+// opens the store while the mount is away makes DIR below the mount point, unless its URL
+// says create=false.
 //
 // A key and another below it (a, a/b) cannot both be objects. On filesystems that fold
 // case, keys that differ only in case are one. Create needs hard links; without them its
@@ -27,6 +30,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,7 +41,7 @@ import (
 
 func init() {
 	store.Register("file", func(_ context.Context, at *store.Location) (store.Store, error) {
-		return Open(at.Dir)
+		return openAt(at.Dir, at.Query.Has("create"))
 	})
 }
 
@@ -50,7 +54,7 @@ const (
 	tempLife = 24 * time.Hour
 	// maxTries bounds how often a write makes its directory again when a Delete
 	// elsewhere keeps removing it.
-	maxTries = 16
+	maxTries = 64
 	// tick is the coarsest step of the clock that kernels stamp files with
 	// (Linux at 100 Hz; Windows 15.6 ms).
 	tick = 16 * time.Millisecond
@@ -58,7 +62,12 @@ const (
 
 // Store is a store.Store, a store.Watcher and a store.Streamer on a directory.
 type Store struct {
-	root   string
+	root      string
+	mustExist bool // the root is never made
+	rootMu    sync.Mutex
+	identity  atomic.Pointer[identity] // nil until the root was found or made
+	moved     atomic.Bool              // the latest check did not find it
+
 	fine   atomic.Bool // a stamp with a fraction of a second was seen
 	closed atomic.Bool
 	watch  watcher
@@ -71,14 +80,27 @@ type Store struct {
 	isOurs     func(dir string) (bool, error)
 }
 
-// Open returns the store on dir, which is made absolute. It does no I/O: dir
-// need not exist.
-func Open(dir string) (*Store, error) {
+// Open returns the store on dir, which is made absolute, and makes the directory if it is not
+// there. It waits a second at most. What it could not do the first verb does, or fails.
+func Open(dir string) (*Store, error) { return openAt(dir, false) }
+
+func openAt(dir string, mustExist bool) (*Store, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil || dir == "" {
 		return nil, store.Fail("open", dir, core.ClassOther, fmt.Errorf("%w: it has no directory", store.ErrURL))
 	}
-	s := &Store{root: root, now: time.Now, beforeMove: func(string) {}, changed: changeFraction, isOurs: isOurs}
+	s := &Store{root: root, mustExist: mustExist, now: time.Now, beforeMove: func(string) {}, changed: changeFraction, isOurs: isOurs}
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		_ = s.enterRoot()
+	}()
+	timer := time.NewTimer(openPatience)
+	defer timer.Stop()
+	select {
+	case <-opened:
+	case <-timer.C:
+	}
 	return s, nil
 }
 
@@ -110,8 +132,8 @@ func (s *Store) Get(ctx context.Context, key string) (store.Object, error) {
 		return store.Object{}, s.fail("get", key, err)
 	}
 	object, err := s.read(path)
-	if err != nil {
-		return store.Object{}, s.fail("get", key, s.absentOrNoStore(err))
+	if err := s.done("get", key, absentIfMissing(err)); err != nil {
+		return store.Object{}, err
 	}
 	return object, nil
 }
@@ -191,7 +213,7 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, _ string) erro
 		}
 		return nil
 	})
-	return s.fail("put", key, err)
+	return s.done("put", key, err)
 }
 
 // Create implements store.Store: it writes and syncs a temp file, calls link(2), which
@@ -204,7 +226,7 @@ func (s *Store) Create(ctx context.Context, key string, body []byte, _ string) e
 	}
 	// A create that loses costs a stat, and no sync.
 	if info, err := os.Lstat(path); err == nil {
-		return s.fail("create", key, taken(info))
+		return s.done("create", key, taken(info))
 	}
 	var unsynced []string
 	err = s.retry(func() error {
@@ -221,7 +243,7 @@ func (s *Store) Create(ctx context.Context, key string, body []byte, _ string) e
 		}
 		return syncDir(filepath.Dir(path))
 	})
-	return s.fail("create", key, err)
+	return s.done("create", key, err)
 }
 
 // Exists implements store.Store.
@@ -234,10 +256,12 @@ func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
 	if err == nil {
 		err = regular(info)
 	}
-	if err = absentIfMissing(err); errors.Is(err, store.ErrAbsent) {
-		return false, nil
+	absent := errors.Is(absentIfMissing(err), store.ErrAbsent)
+	if absent {
+		err = nil
 	}
-	return err == nil, s.fail("exists", key, err)
+	err = s.done("exists", key, err)
+	return err == nil && !absent, err
 }
 
 // Delete implements store.Store. It also removes the directories that it leaves empty,
@@ -251,14 +275,15 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 		return s.fail("delete", key, err)
 	}
 	err = os.Remove(path)
-	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
-		return nil // a directory: no object has this key
+	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) { // a directory: no object has this key
+		err = store.ErrAbsent
 	}
-	if err = absentIfMissing(err); errors.Is(err, store.ErrAbsent) {
-		return nil
+	absent := errors.Is(absentIfMissing(err), store.ErrAbsent)
+	if absent {
+		err = nil
 	}
-	if err != nil {
-		return s.fail("delete", key, err)
+	if err := s.done("delete", key, err); err != nil || absent {
+		return err
 	}
 	// rmdir refuses a directory that is not empty, so this removes no object. A
 	// writer whose directory is removed between its mkdir and its open makes it
@@ -311,7 +336,18 @@ func (s *Store) enter(ctx context.Context, key string) (path string, err error) 
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	return s.path(key), nil
+	return s.path(key), s.enterRoot()
+}
+
+// done makes the error of a verb that has asked the file system, or returns nil for nil.
+func (s *Store) done(op, key string, err error) error {
+	if moved := s.checkRoot(); moved != nil {
+		return s.fail(op, key, moved)
+	}
+	if op == "put" || op == "create" {
+		s.learnNonce()
+	}
+	return s.fail(op, key, err)
 }
 
 func (s *Store) path(key string) string {
@@ -339,8 +375,8 @@ func checkKey(key string) error {
 
 func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 
-// mayMove reads the clock a last time before the one system call that applies a write.
-// No code may stand between its return and that call. Only a pause within these few
+// mayMove looks at the root and the clock a last time before the one system call that applies
+// a write. No code may stand between its return and that call. Only a pause within these few
 // instructions is left, and for that there is the fencing token.
 //
 //	us:    temp file written ── SIGSTOP ═══════ SIGCONT ── mayMove: too late ── temp removed
@@ -349,6 +385,9 @@ func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 // Without mayMove, the rename would replace the other's body by our old one.
 func (s *Store) mayMove(ctx context.Context, op string) error {
 	s.beforeMove(op)
+	if err := s.checkRoot(); err != nil {
+		return err
+	}
 	return store.Overdue(ctx, s.now())
 }
 
@@ -375,16 +414,6 @@ func absentIfMissing(err error) error {
 		return store.ErrAbsent
 	}
 	return err
-}
-
-// absentOrNoStore is absentIfMissing for a reader, which must know whether the store has
-// a directory at all. A file in its place has no objects either, but no lease can ever be
-// in it.
-func (s *Store) absentOrNoStore(err error) error {
-	if errors.Is(err, syscall.ENOTDIR) && s.missing() {
-		return err
-	}
-	return absentIfMissing(err)
 }
 
 // stamp returns the modification time of a file, and remembers whether this filesystem

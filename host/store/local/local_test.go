@@ -102,11 +102,14 @@ func TestObjectsAreAtTheirKeys(t *testing.T) {
 	}
 }
 
-// TestOpenAndReadsMakeNothing: opening and reading a store makes no directory. The first
-// write makes it, and notifies those that watched before.
-func TestOpenAndReadsMakeNothing(t *testing.T) {
+// TestReadsMakeNothing: opening a store makes its directory, and reads make none below it. The
+// first write notifies those that watched before.
+func TestReadsMakeNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "nope", "deeper")
 	s := open(t, dir)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		t.Fatal(err)
+	}
 	if _, err := s.Get(t.Context(), "k"); !errors.Is(err, store.ErrAbsent) {
 		t.Fatal(err)
 	}
@@ -119,8 +122,8 @@ func TestOpenAndReadsMakeNothing(t *testing.T) {
 	must(t, s.Delete(t.Context(), "k"))
 	told := watched(t, s, "n/k")
 	_ = s.StampUnit()
-	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("made: %v", err)
+	if entries, err := os.ReadDir(dir); len(entries) != 0 || err != nil {
+		t.Fatalf("made: %v, %v", entries, err)
 	}
 	must(t, s.Create(t.Context(), "n/k", nil, ""))
 	await(t, told)
@@ -315,7 +318,8 @@ func TestInjected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	gone := open(t, filepath.Join(s.Dir(), "gone"))
+	gone, err := openAt(filepath.Join(s.Dir(), "gone"), true)
+	must(t, err)
 	wantClass(t, gone.fail("put", "k", syscall.EACCES), core.ClassNoSuchStore)
 	wantClass(t, gone.fail("put", "k", syscall.EROFS), core.ClassReadOnly)
 }
@@ -324,7 +328,8 @@ func TestInjected(t *testing.T) {
 // whole seconds, even if an archive has set the directory's time to a whole second.
 func TestStampUnit(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, filepath.Join(dir, "not", "made"))
+	s, err := openAt(filepath.Join(dir, "not", "made"), true)
+	must(t, err)
 	whole := time.Unix(1_700_000_000, 0)
 	must(t, os.Chtimes(dir, whole, whole))
 	s.changed = func(fs.FileInfo) int64 { return 0 }

@@ -25,8 +25,11 @@ func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, store.Info
 		return nil, store.Info{}, s.fail("get", key, err)
 	}
 	f, info, err := openObject(path)
-	if err != nil {
-		return nil, store.Info{}, s.fail("get", key, s.absentOrNoStore(err))
+	if errDone := s.done("get", key, absentIfMissing(err)); errDone != nil {
+		if err == nil {
+			f.Close()
+		}
+		return nil, store.Info{}, errDone
 	}
 	body := &reader{store: s, ctx: ctx, key: key, file: f}
 	return body, store.Info{Key: key, Size: info.Size(), Stamp: s.stamp(info)}, nil
@@ -63,7 +66,7 @@ func (s *Store) PutFrom(ctx context.Context, key string, body io.Reader, size in
 	}
 	temp, err := s.streamTemp(ctx, path, body, size, nil)
 	if err != nil {
-		return s.fail("put", key, err)
+		return s.done("put", key, err)
 	}
 	if err = s.mayMove(ctx, "put"); err == nil {
 		err = os.Rename(temp, path)
@@ -71,7 +74,7 @@ func (s *Store) PutFrom(ctx context.Context, key string, body io.Reader, size in
 	if err != nil {
 		os.Remove(temp)
 	}
-	return s.fail("put", key, err)
+	return s.done("put", key, err)
 }
 
 // CreateFrom implements store.Streamer in the way of Create. If the key is already taken,
@@ -82,12 +85,12 @@ func (s *Store) CreateFrom(ctx context.Context, key string, body io.Reader, size
 		return s.fail("create", key, err)
 	}
 	if info, err := os.Lstat(path); err == nil {
-		return s.fail("create", key, taken(info))
+		return s.done("create", key, taken(info))
 	}
 	var unsynced []string
 	temp, err := s.streamTemp(ctx, path, body, size, &unsynced)
 	if err != nil {
-		return s.fail("create", key, err)
+		return s.done("create", key, err)
 	}
 	defer os.Remove(temp)
 	if err = s.mayMove(ctx, "create"); err == nil {
@@ -96,7 +99,7 @@ func (s *Store) CreateFrom(ctx context.Context, key string, body io.Reader, size
 	if err == nil {
 		err = syncDir(filepath.Dir(path))
 	}
-	return s.fail("create", key, err)
+	return s.done("create", key, err)
 }
 
 // streamTemp is writeTemp for a body that can be read only once: it retries only the
@@ -108,7 +111,7 @@ func (s *Store) streamTemp(ctx context.Context, path string, body io.Reader, siz
 	}
 	var f *os.File
 	err = s.retry(func() error {
-		f, err = openTemp(path, true, unsynced)
+		f, err = s.openTemp(path, true, unsynced)
 		return err
 	})
 	if err != nil {

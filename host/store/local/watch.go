@@ -108,6 +108,16 @@ func (w *watcher) close() {
 	}
 }
 
+// again notifies all subscriptions, and finds their directories anew: what is at the store's
+// path has changed without an event, by a mount or a rename further up.
+func (w *watcher) again() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fs != nil && !w.closed {
+		w.push(fsnotify.Event{}, true)
+	}
+}
+
 // pump ends when fsnotify's channels are closed.
 func (w *watcher) pump() {
 	defer close(w.signal)
@@ -178,9 +188,14 @@ func (w *watcher) settle(events []fsnotify.Event, overflow bool) []*subscription
 	for _, event := range events {
 		w.touch(event, touched)
 	}
+	if overflow { // the directories may be others by now: the last to leave one ends its watch
+		for sub := range touched {
+			w.leave(sub)
+		}
+	}
 	notify := make([]*subscription, 0, len(touched))
 	for sub, concerned := range touched {
-		if sub.dir != filepath.Dir(sub.path) || overflow {
+		if sub.dir != filepath.Dir(sub.path) {
 			w.leave(sub)
 			_ = w.place(sub) // if this fails, the caller still polls
 		}

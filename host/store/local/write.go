@@ -33,7 +33,7 @@ func (s *Store) retry(write func() error) error {
 
 // writeTemp makes the complete file of a body beside path: openTemp and fillTemp.
 func (s *Store) writeTemp(path string, body []byte, mayMake bool, unsynced *[]string) (temp string, err error) {
-	f, err := openTemp(path, mayMake, unsynced)
+	f, err := s.openTemp(path, mayMake, unsynced)
 	if err != nil {
 		return "", err
 	}
@@ -45,14 +45,17 @@ func (s *Store) writeTemp(path string, body []byte, mayMake bool, unsynced *[]st
 
 // openTemp makes an empty file beside path. It also makes missing directories, if it may:
 // otherwise an object was there, and is ErrAbsent without them.
-func openTemp(path string, mayMake bool, unsynced *[]string) (*os.File, error) {
+func (s *Store) openTemp(path string, mayMake bool, unsynced *[]string) (*os.File, error) {
 	dir := filepath.Dir(path)
 	f, err := createTemp(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if !mayMake {
 			return nil, store.ErrAbsent
 		}
-		if err := makeDirs(dir, unsynced); err != nil {
+		if err := s.checkRoot(); err != nil {
+			return nil, err
+		}
+		if err := makeDirs(dir, s.root, unsynced); err != nil {
 			return nil, err
 		}
 		f, err = createTemp(dir)
@@ -92,14 +95,14 @@ func createTemp(dir string) (*os.File, error) {
 	}
 }
 
-// makeDirs makes dir and the missing directories above it. It appends to unsynced, unless
-// nil, the directory in which each was made. If another process made a directory a moment
-// ago, that process syncs it.
-func makeDirs(dir string, unsynced *[]string) error {
+// makeDirs makes dir and the missing directories above it, up to top, which it does not make.
+// It appends to unsynced, unless nil, the directory in which each was made. If another process
+// made a directory a moment ago, that process syncs it.
+func makeDirs(dir, top string, unsynced *[]string) error {
 	up := filepath.Dir(dir)
 	err := os.Mkdir(dir, 0o777)
-	if errors.Is(err, fs.ErrNotExist) && up != dir {
-		if err := makeDirs(up, unsynced); err != nil {
+	if errors.Is(err, fs.ErrNotExist) && up != top && up != dir {
+		if err := makeDirs(up, top, unsynced); err != nil {
 			return err
 		}
 		err = os.Mkdir(dir, 0o777)
