@@ -88,7 +88,9 @@ type Config struct {
 
 	// The fields from here to Transfers are for a client.
 
-	// OwnStore says that create-if-absent is known to be honoured here: a directory, memory.
+	// OwnStore says that nothing stands between us and the store: a directory, memory.
+	// Create-if-absent is then known to be honoured, and an empty list is the store's own
+	// word. The machines of a client need it as well.
 	OwnStore bool
 	// NoCreate and NoList say that the store has no such verb.
 	NoCreate, NoList bool

@@ -64,7 +64,7 @@
 //	waiting   -> observing  a newer version, changed, or it can be dead: observe
 //	waiting   -> refused    limit; cancelled; store unusable
 //	claiming  -> held       created in time
-//	claiming  -> verifying  created long after the observation: list
+//	claiming  -> verifying  created as version 1, or long after the observation: list
 //	claiming  -> doubtful   exists or unknown: read it back; created too late: claim above it
 //	claiming  -> releasing  created too late for the last time; cancelled; the store has not answered once
 //	verifying -> held       it is the newest
@@ -73,7 +73,7 @@
 //	verifying -> releasing  too late for the last time; cancelled
 //	verifying -> refused    it is not the newest, and tried once
 //	doubtful  -> held       a create of ours is there, in time
-//	doubtful  -> verifying  a create of ours is there, long after the observation: list
+//	doubtful  -> verifying  a create of ours is there, as version 1 or long after the observation: list
 //	doubtful  -> claiming   nothing is there: create with a new nonce; ours, too late: create above it
 //	doubtful  -> waiting    another's is there, and the caller waits
 //	doubtful  -> observing  another's is there, and what we claimed by was only remembered: list

@@ -131,7 +131,7 @@ func (p *actor) asked() string {
 // What one call of fresh work asks of the store: the result is looked for before
 // the lease and once it is held, stored if absent, and the lease is given back.
 func TestInvokeRequests(t *testing.T) {
-	lease := map[string]string{"strict": "list create", "lastwriter": "get put get put"}
+	lease := map[string]string{"strict": "list create list", "lastwriter": "get put get put"}
 	release := map[string]string{"strict": "create", "lastwriter": "get put"}
 	for name, terms := range ways {
 		t.Run(name, func(t *testing.T) {

@@ -78,7 +78,7 @@ func (h *Host) config(kind core.MachineKind, name string, protocol core.Protocol
 }
 
 func (h *Host) configStrict(cfg *core.Config, t *Terms) {
-	cfg.StampSpread, cfg.Label = t.StampSpread, t.Label
+	cfg.StampSpread, cfg.Label, cfg.OwnStore = t.StampSpread, t.Label, h.isOurOwn()
 	cfg.OnSession = t.Session && cfg.Machine != core.MachineCompanion
 	h.judge(cfg)
 }

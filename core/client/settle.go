@@ -341,7 +341,7 @@ func (c *Client) config(kind core.MachineKind, protocol core.Protocol, t *core.C
 		return cfg
 	}
 	cfg.AcquireMargin, cfg.FleetExpire, cfg.Renewal = 0, 0, 0
-	cfg.Boot = c.cfg.Boot
+	cfg.Boot, cfg.OwnStore = c.cfg.Boot, c.cfg.OwnStore
 	if cfg.StampSpread == 0 {
 		cfg.StampSpread = c.cfg.StampSpread
 	}

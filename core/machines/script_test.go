@@ -53,6 +53,7 @@ var handlers = map[string]func(*script, *testing.T) string{
 	"spend":    (*script).spendCommand,
 	"crash":    (*script).crashCommand,
 	"deny":     (*script).denyCommand,
+	"blank":    (*script).blankCommand,
 	"stamps":   (*script).stampsCommand,
 	"state":    (*script).stateCommand,
 	"freeze":   (*script).freezeCommand,

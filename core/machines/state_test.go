@@ -28,7 +28,7 @@ func stepping(t *testing.T, m core.Machine, now core.Instant, events ...core.Eve
 
 // strictCycle is a machine that was begun and is driven by hand.
 func strictCycle(tb testing.TB, cfg core.Config) *cycle {
-	cfg.Protocol, cfg.Name = core.ProtocolStrict, "n"
+	cfg.Protocol, cfg.Name, cfg.OwnStore = core.ProtocolStrict, "n", true
 	if cfg.Seed == [16]byte{} {
 		cfg.Seed[15] = 1
 	}

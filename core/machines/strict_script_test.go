@@ -19,6 +19,7 @@ import (
 // options that only strict has.
 func (s *script) strictConfig(t *testing.T, cfg *core.Config) {
 	cfg.Protocol = core.ProtocolStrict
+	cfg.OwnStore = !s.data.HasArg("remote")
 	for _, kind := range []core.MachineKind{core.MachineSession, core.MachineRevocation, core.MachineInspection, core.MachineStoreClockSample, core.MachineSemaphore} {
 		if s.data.HasArg(kind.String()) {
 			cfg.Machine = kind
@@ -322,5 +323,15 @@ func (s *script) versionsCommand(*testing.T) string {
 func (s *script) denyCommand(t *testing.T) string {
 	a, r := s.subject(), s.flying(t)
 	r.reply.Outcome = core.OutcomeNo
+	return s.shown(a, func() ([]core.Action, error) { return s.answer(a, r) })
+}
+
+// blank NAME: the list in flight is answered by something between, with nothing in it.
+func (s *script) blankCommand(t *testing.T) string {
+	a, r := s.subject(), s.flying(t)
+	if !r.applied {
+		s.apply(r)
+	}
+	r.reply.Entries = nil
 	return s.shown(a, func() ([]core.Action, error) { return s.answer(a, r) })
 }

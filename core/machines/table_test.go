@@ -154,7 +154,7 @@ func tableStarts() []tableStart {
 }
 
 func strictStarts() []tableStart {
-	cfg := core.Config{Protocol: core.ProtocolStrict, Name: "n", TTL: core.TTL(tableTTL), Seed: [16]byte{1}, Machine: core.MachineLease, Boot: "b1"}
+	cfg := core.Config{Protocol: core.ProtocolStrict, Name: "n", TTL: core.TTL(tableTTL), Seed: [16]byte{1}, Machine: core.MachineLease, Boot: "b1", OwnStore: true}
 	with := func(machine, variant string, change func(*core.Config)) tableStart {
 		c := cfg
 		change(&c)

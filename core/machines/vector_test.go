@@ -191,7 +191,7 @@ func longTexts() []byte {
 // crowdedSemaphore has a record that is as long as one may be.
 func crowdedSemaphore() []byte {
 	v := newVector("Whoever comes to a semaphore whose record has no room for another holder is told so.", "vector_test.go")
-	cfg := core.Config{Machine: core.MachineSemaphore, Protocol: core.ProtocolStrict, Name: "n", Seed: [16]byte{1}}
+	cfg := core.Config{Machine: core.MachineSemaphore, Protocol: core.ProtocolStrict, Name: "n", Seed: [16]byte{1}, OwnStore: true}
 	writer, err := semaphore.New(cfg)
 	if err != nil {
 		panic(err)

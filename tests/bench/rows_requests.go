@@ -23,13 +23,13 @@ func costing(what, verbs string) row {
 // it is asked. Probes of a store, samples of its clock and the check for an old
 // client's record are not counted.
 var requestRows = []row{
-	costing("strict, never used", "list + create"),
+	costing("strict, never used", "list + create + list"),
 	costing("strict, after another", "list + get + create"),
 	costing("strict, again", "create"),
 	costing("strict, take-over", "list + get + create"),
 	costing("strict, take-over from a session", "list + get + session + create"),
 	costing("strict, join", "list + get + create"), // the version's body tells what a join copies
-	costing("strict, never used, on a session", "list + create"),
+	costing("strict, never used, on a session", "list + create + list"),
 	costing("strict, release", "create"),
 	costing("lastwriter, acquire", "get + put + get + put + later look"),
 	costing("lastwriter, release", "get + put"),

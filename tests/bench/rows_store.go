@@ -10,7 +10,7 @@ import (
 func uncontended() (rows []row) {
 	for _, form := range []struct{ bench, what string }{
 		{"StrictAgain", "acquire + release, strict, again, %s / create + create, bare"},
-		{"StrictFresh", "acquire + release, strict, never used, %s / exists + list + create + create, bare"},
+		{"StrictFresh", "acquire + release, strict, never used, %s / its requests, bare"},
 	} {
 		for _, kind := range [][2]string{{"file", "directory"}, {"s3", "S3"}, {"gs", "GCS"}, {"azblob", "Azure Blob"}} {
 			both := trialOf(goBench{"tests/bench", form.bench + "/" + kind[0]})

@@ -139,7 +139,8 @@ func BenchmarkStrictAgain(b *testing.B) {
 }
 
 // BenchmarkStrictFresh is the same on names that were never used: a list and two creates,
-// and before them a check for an old client's record.
+// before them a check for an old client's record, and between them, but on a directory, a
+// list that shows the first.
 func BenchmarkStrictFresh(b *testing.B) {
 	for _, kind := range kinds {
 		b.Run(kind, func(b *testing.B) {
@@ -152,9 +153,15 @@ func BenchmarkStrictFresh(b *testing.B) {
 				defer cancel()
 				_, err := c.bare.Exists(ctx, name+"/"+core.LockFile)
 				c.ok(err)
-				_, _, err = c.bare.List(ctx, name+"/_mopslock/", "", 64)
-				c.ok(err)
+				list := func() {
+					_, _, err = c.bare.List(ctx, name+"/_mopslock/", "", 64)
+					c.ok(err)
+				}
+				list()
 				c.create(name, 1)
+				if kind != "file" {
+					list()
+				}
 				c.create(name, 2)
 			})
 		})

@@ -20,6 +20,27 @@ func (b blobs) Apply(now int64, a *core.Action, _ int) (Store, core.Event) {
 	return blobs{next}, reply
 }
 
+// gateway is such a store behind something that answers a list now and then in the store's
+// place, with nothing in it.
+type gateway struct{ blobs }
+
+// Choices implements Store.
+func (gateway) Choices(a *core.Action, _ bool) int {
+	if a.Kind == core.ActionList {
+		return 2
+	}
+	return 1
+}
+
+// Apply implements Store.
+func (g gateway) Apply(now int64, a *core.Action, choice int) (Store, core.Event) {
+	next, reply := g.blobs.Apply(now, a, 0)
+	if choice != 0 {
+		reply.Entries, reply.More = nil, false
+	}
+	return gateway{next.(blobs)}, reply
+}
+
 // The numbers of a scenario's claims. Before them one claim has taken a sample of the store's
 // clock, and one has opened a session.
 const (
@@ -33,7 +54,7 @@ const (
 func clientOf(cfg core.Config) core.Config {
 	return core.Config{
 		Machine: core.MachineClient, StampUnit: cfg.StampUnit, StampSpread: cfg.StampSpread, Boot: cfg.Boot, Seed: cfg.Seed,
-		OwnStore: !cfg.NoCreate, NoCreate: cfg.NoCreate, Watches: cfg.Watches,
+		OwnStore: cfg.OwnStore, NoCreate: cfg.NoCreate, Watches: cfg.Watches,
 		Samples: cfg.Protocol == core.ProtocolStrict && cfg.Expiry == core.ExpiryCalibrated,
 	}
 }
@@ -109,7 +130,10 @@ func (s *Scenario) sample(index uint8, program Program) error {
 
 // unit is that of the store's stamps.
 func (s *Scenario) unit() int64 {
-	if b, ok := s.Store.(blobs); ok {
+	switch b := s.Store.(type) {
+	case blobs:
+		return b.Unit
+	case gateway:
 		return b.Unit
 	}
 	return 1

@@ -31,7 +31,7 @@ func lastwriterScenario(seed uint64, change func(*core.Config)) *Scenario {
 		cfg := core.Config{
 			Protocol: core.ProtocolLastWriter, Name: leaseName,
 			TTL: core.TTL(40 * second), AcquireMargin: core.Duration(8 * second), Margin: core.Duration(4 * second),
-			FleetExpire: core.TTLEndless, Seed: seedOf(name, seed),
+			FleetExpire: core.TTLEndless, OwnStore: true, Seed: seedOf(name, seed),
 		}
 		if change != nil {
 			change(&cfg)

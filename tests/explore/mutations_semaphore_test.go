@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // sharedMaker makes worlds for one mutation.
@@ -26,6 +27,19 @@ var oneView, twoView = view{1, 1, 1, 0}, view{2, 1, 1, 0}
 
 func (k *sharedMaker) crowd() *Scenario {
 	return ready(k.narrow("crowd", 0, 0, 0, k.caller("A", 99, true, oneView, nil), k.caller("B", 101, false, oneView, nil)))
+}
+
+// behindGateway: the first versions of the semaphore were collected, and the list by which B
+// commits shows nothing.
+func (k *sharedMaker) behindGateway() *Scenario {
+	cfg := k.config("past")
+	client, err := (&strictMaker{make: machines.New}).start("past", cfg)
+	if err != nil {
+		panic(err)
+	}
+	sc := k.narrow("behind-gateway", 1, 0, 0, flawless(k.caller("A", 99, true, oneView, nil)), at(k.caller("B", 101, false, oneView, remote), 1))
+	sc.Store, sc.Odd = collectedBelow(past(newBlobs(strictUnit), client, oneView.permit(first, cfg), about(core.EventRelease))), 2
+	return ready(sc)
 }
 
 // doubt: a create of unknown fate was never made.

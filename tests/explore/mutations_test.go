@@ -81,6 +81,8 @@ func (k *mutantMaker) mutantWorlds() []shownMutation {
 		{k.joinedMeanwhile, overlap, "break-verdict-kept"},
 		{k.brokenBetween, overlap, "exists-beside-put"},
 		{k.brokenRenewed, overlap, "ended-beats-missed"},
+		{k.behindGateway, grows, "empty-list-believed"},
+		{s.behindGateway, within, "empty-list-believed"},
 		{s.crowd, within, "overallocate"},
 		{s.overtaken, held, "settle-at-version"},
 		{s.outlived, held, "id-reused permit-outlives-session"},
@@ -234,7 +236,7 @@ func (k *mutantMaker) twoWaiters() *Scenario {
 	sc.Store, _ = newBlobs(1).Apply(start-second, &core.Action{Kind: core.ActionPut, Key: leaseName + "/" + core.LockFile, Body: []byte(body)}, 0)
 	for i, name := range []string{"A", "B"} {
 		cfg := core.Config{
-			Protocol: core.ProtocolLastWriter, Name: leaseName, TTL: core.TTL(88 * second), FleetExpire: core.TTLEndless, Seed: seedOf(name, k.seed),
+			Protocol: core.ProtocolLastWriter, Name: leaseName, TTL: core.TTL(88 * second), FleetExpire: core.TTLEndless, OwnStore: true, Seed: seedOf(name, k.seed),
 		}
 		a := k.actor(name, 99+2*int64(i), cfg, nil, core.EventAcquire, Command{Words: asks(name), Must: true})
 		a.MonoOffset = 0
@@ -373,6 +375,31 @@ func (k *mutantMaker) collectedAbove() *Scenario {
 	sc.Store, sc.Tick, sc.Horizon = k.aged(6), 1000*second, 1
 	sc.Actors[1].Tell[0].Must = true
 	return sc
+}
+
+// behindGateway: the first version of the name was collected, and the list by which B takes
+// the name shows nothing.
+func (k *mutantMaker) behindGateway() *Scenario {
+	sc := k.narrow("behind-gateway", 1, 0, 0, 3, flawless(k.acquirer("A", 99, true, nil)), at(k.acquirer("B", 101, false, remote), 1))
+	sc.Store, sc.Odd = collectedBelow(k.aged(1)), 2
+	return sc
+}
+
+// collectedBelow is a store behind a gateway, in which only the newest version is left of each name.
+func collectedBelow(store Store) Store {
+	list := core.Action{Kind: core.ActionList, Key: leaseName + world.Registers, Count: core.MaxEntries}
+	_, reply := store.Apply(start-second, &list, 0)
+	newest := true
+	for _, e := range reply.Entries {
+		if !strings.HasSuffix(string(e.Key), "/v") {
+			continue
+		}
+		if !newest {
+			store, _ = store.Apply(start-second, &core.Action{Kind: core.ActionDelete, Key: string(e.Key)}, 0)
+		}
+		newest = false
+	}
+	return gateway{store.(blobs)}
 }
 
 // lateJoin: the version of a companion lands a tick after it was emitted, which its stamp

@@ -35,7 +35,7 @@ func (k *strictMaker) all() []*Scenario {
 	return []*Scenario{
 		k.plain(), k.release(), k.companion(), k.breaks(), k.observed(), k.sameBoot(), k.clone(), k.sessions(), k.sessionBreak(),
 		k.endless(), k.jumps(), k.restart(), k.twoLeases(), k.calledDoubtful(), k.calibrates(),
-		k.breakJoined(), k.breakObserved(), k.breakSameBoot(), k.changes(), k.leaving(),
+		k.breakJoined(), k.breakObserved(), k.breakSameBoot(), k.changes(), k.leaving(), k.gateway(),
 	}
 }
 
@@ -43,7 +43,7 @@ func (k *strictMaker) config(name string) core.Config {
 	return core.Config{
 		Protocol: core.ProtocolStrict, Name: leaseName,
 		TTL: core.TTL(strictTTL), Margin: core.Duration(strictMargin), Expiry: core.ExpiryCalibrated,
-		StampUnit: core.Duration(strictUnit), StampSpread: core.OneClock, Seed: seedOf(name, k.seed),
+		StampUnit: core.Duration(strictUnit), StampSpread: core.OneClock, OwnStore: true, Seed: seedOf(name, k.seed),
 	}
 }
 
@@ -158,6 +158,16 @@ func (k *strictMaker) breakObserved() *Scenario {
 	a := k.acquirer("A", 99, true, judgesByLooking)
 	sc.Actors = []Actor{a, k.acquirer("B", 101, false, judgesByLooking), k.breaker(a, judgesByLooking)}
 	sc.Horizon = 9
+	return sc
+}
+
+// remote is a process whose store others may answer for.
+func remote(c *core.Config) { c.OwnStore = false }
+
+func (k *strictMaker) gateway() *Scenario {
+	sc := k.world("gateway", "2 acquirers that release, behind what answers a list now and then, with nothing in it")
+	sc.Actors = []Actor{releases(k.acquirer("A", 99, true, remote)), releases(k.acquirer("B", 101, false, remote))}
+	sc.Store, sc.Odd, sc.Late = gateway{newBlobs(strictUnit)}, 2, 0
 	return sc
 }
 

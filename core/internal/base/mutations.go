@@ -59,7 +59,8 @@ const (
 	HurriedClaim Mutation = "hurried-claim" // lastwriter: a waiter waits no longer than another before it verifies
 	HintRenews   Mutation = "hint-renews"   // nothing above us, asked beside a renewal, counts as one
 
-	LeavingHandedOut Mutation = "leaving-handed-out" // a claim stands on a session that is being left
+	LeavingHandedOut  Mutation = "leaving-handed-out"  // a claim stands on a session that is being left
+	EmptyListBelieved Mutation = "empty-list-believed" // version 1 is held by the word of the list that showed nothing
 )
 
 // The mutations of a client, which package client catches itself.
@@ -87,7 +88,7 @@ func Mutations() []Mutation {
 		EndedBeatsMissed, BreakVerdictKept, ExistsBesidePut, BootClockUnchecked,
 		NoSecondLook, ResultOverwrites, LoserDelivers,
 		Overallocate, PermitFreedEarly, SettleAtVersion, IDReused, ReleaseLeft, PermitOutlivesSession,
-		HurriedClaim, HintRenews, LeavingHandedOut,
+		HurriedClaim, HintRenews, LeavingHandedOut, EmptyListBelieved,
 	}
 }
 

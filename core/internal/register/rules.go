@@ -19,11 +19,12 @@ func (r *Register) IsConfirmedLately() bool {
 	return r.NewestConfirmedAt != base.Unset && r.Now.Mono-r.NewestConfirmedAt <= int64(core.NewestWindow)
 }
 
-// IsWinNewest reports whether a create that was won is surely above all others: the one
-// below it was confirmed at that Mono, and none that was above it was collected since
-// (PROTOCOL S12).
-func (r *Register) IsWinNewest(confirmedAt int64) bool {
-	return r.Now.Mono-confirmedAt <= int64(core.NewestWindow)
+// IsWinNewest reports whether version n, which a create of ours has made, is surely above
+// all others: the one below it was confirmed at that Mono, and none that was above it was
+// collected since (PROTOCOL S12). Version 1 is not, but in a store of our own: an answer that
+// is not the store's looks like the list of a name without versions (PROTOCOL S7.9).
+func (r *Register) IsWinNewest(n core.Epoch, confirmedAt int64) bool {
+	return (n != 1 || r.Cfg.OwnStore) && r.Now.Mono-confirmedAt <= int64(core.NewestWindow)
 }
 
 // keep is how long a superseded version stays: longer than any process may act on what it saw

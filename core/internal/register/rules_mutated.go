@@ -16,8 +16,9 @@ func (r *Register) IsConfirmedLately() bool {
 		(r.Has(base.PollAsBasis) || r.Now.Mono-r.NewestConfirmedAt <= int64(core.NewestWindow))
 }
 
-func (r *Register) IsWinNewest(confirmedAt int64) bool {
-	return r.Has(base.GCWithoutBasis) || r.Now.Mono-confirmedAt <= int64(core.NewestWindow)
+func (r *Register) IsWinNewest(n core.Epoch, confirmedAt int64) bool {
+	return (n != 1 || r.Cfg.OwnStore || r.Has(base.EmptyListBelieved)) &&
+		(r.Has(base.GCWithoutBasis) || r.Now.Mono-confirmedAt <= int64(core.NewestWindow))
 }
 
 func (r *Register) keep() int64 {

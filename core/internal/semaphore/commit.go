@@ -177,16 +177,19 @@ func (s *Semaphore) commit() bool {
 
 // committed takes the answer to a create.
 func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
-	next := s.next
+	next, n := s.next, s.Cur.N+1
 	s.next = nil
-	switch {
-	case ev.Outcome == core.OutcomeYes && s.IsWinNewest(s.confirmedAt):
+	made := func() {
 		s.SetCurrent(&register.OwnVersion{
-			N: s.Cur.N + 1, Origin: s.Cur.N + 1, State: core.VersionValue, Tenure: core.HolderID(s.ParticipantID), Nonce: s.nonce,
+			N: n, Origin: n, State: core.VersionValue, Tenure: core.HolderID(s.ParticipantID), Nonce: s.nonce,
 			TTL: s.Cfg.TTL.Duration(), Margin: s.Cfg.Margin,
 		}, f.Sent)
 		*s.Value = *next
-		s.known, s.mine, s.ValueOf, s.moved = true, true, s.Cur.N, false
+		s.known, s.mine, s.ValueOf, s.moved = true, true, n, false
+	}
+	switch {
+	case ev.Outcome == core.OutcomeYes && s.IsWinNewest(n, s.confirmedAt):
+		made()
 		s.Failing, s.races = false, 0
 		if s.TidiedAt == 0 { // a process that comes now and then collects as seldom as one that stays
 			s.TidiedAt = max(s.Cur.N, 3) - 2
@@ -195,6 +198,10 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 		s.sessions = s.sessions.Cover(s.Value, s.Session.ID)
 		s.settle()
 		s.rest()
+	case ev.Outcome == core.OutcomeYes && n == 1: // a list has to show it
+		made()
+		s.known, s.Open, s.openOn = false, n, s.Session.ID
+		s.observe()
 	case ev.Outcome == core.OutcomeUnknown:
 		s.Class, s.Failing = ev.Class, true
 		hopeless := ev.Class.Permanent() && !s.Reach.HasServed(base.Writes)

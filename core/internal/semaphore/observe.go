@@ -88,6 +88,13 @@ func (s *Semaphore) observed(ev *core.Event, f base.Flight) {
 		}
 	case register.ForVersion:
 		s.sawVersion(ev)
+	case register.ForSelf:
+		if ev.Outcome == core.OutcomeYes {
+			s.Class = core.ClassOther
+			s.observationFailed()
+			return
+		}
+		s.emptied()
 	case register.ForSession:
 		id := s.reading
 		if seen := s.sessions.Find(id); seen != nil {
@@ -104,14 +111,21 @@ func (s *Semaphore) sawList(ev *core.Event) {
 	switch {
 	case !obs.Listed:
 		s.AskList(s.ReadLimit())
+	case obs.N < s.Cur.N: // the prefix was emptied, or it is no list of this name
+		s.ask1(register.ForSelf, core.ActionExists, register.VersionKey(s.Prefix, s.Cur.N))
 	case obs.N == 0:
-		s.Cur, *s.Value, s.mine = register.Current{}, register.Value{}, false
-		s.valueKnown()
+		s.emptied()
 	case obs.N == s.Cur.N && s.ValueOf == s.Cur.N:
 		s.valueKnown()
 	default:
 		s.readFrom(obs.N)
 	}
+}
+
+// emptied: there is no version, or none any more.
+func (s *Semaphore) emptied() {
+	s.Cur, *s.Value, s.mine = register.Current{}, register.Value{}, false
+	s.valueKnown()
 }
 
 // readFrom reads a version for the value that it carries.

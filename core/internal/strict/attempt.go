@@ -119,11 +119,11 @@ func (l *Lease) won(by *createRequest) {
 	l.ClearWrites(&l.Machine)
 	l.SetCurrent(&a.V, by.sent)
 	switch {
-	case l.isSpoilt(by.sent):
-	case !l.IsWinNewest(a.newestConfirmedAt):
+	case !l.IsWinNewest(a.V.N, a.newestConfirmedAt): // also one that is too late: what is claimed above it must be the newest
 		l.become(core.LeaseVerifying)
 		a.doubt = l.Now.Mono
 		l.confirmWin()
+	case l.isSpoilt(by.sent):
 	default:
 		l.hold(by.sent)
 	}
@@ -166,13 +166,16 @@ func (l *Lease) becomeDoubtful() {
 	}
 }
 
-// confirmWin lists: the version was won so long after it was found to be the
-// next one that what stood there before may have been collected.
+// confirmWin lists: what stood above the version that we won may have been collected, or
+// not been shown.
 func (l *Lease) confirmWin() { l.AskNewest("", l.RequestLimit(l.attemptBy())) }
 
 func (l *Lease) verified(ev *core.Event) {
 	sent := l.Cur.Boottime
 	n, found := l.Newest(ev)
+	if ev.Outcome != core.OutcomeUnknown && found && n < l.Cur.N {
+		ev.Outcome, ev.Class = core.OutcomeUnknown, core.ClassOther // our version is there: it is no list of this name
+	}
 	switch {
 	case ev.Outcome == core.OutcomeUnknown:
 		l.Class = ev.Class

@@ -226,7 +226,7 @@ func (c *Companion) again() {
 // below: only a list shows whether it is the newest.
 func (c *Companion) won(by *createRequest) {
 	c.Class, c.Retries = core.ClassNone, 0
-	stale := !c.IsWinNewest(c.NewestConfirmedAt)
+	stale := !c.IsWinNewest(c.Attempt.V.N, c.NewestConfirmedAt)
 	c.SetCurrent(&c.Attempt.V, by.sent)
 	if stale || c.isLate(by.sent) {
 		c.become(core.CompanionJoining)

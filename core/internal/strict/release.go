@@ -124,7 +124,7 @@ func (l *Lease) releaseMade(sent int64) {
 		v = l.Attempt.V
 		v.State, v.Alone = core.VersionReleased, true
 	}
-	late := l.Closing == 0 && !l.IsWinNewest(l.NewestConfirmedAt)
+	late := l.Closing == 0 && !l.IsWinNewest(l.Cur.N+1, l.NewestConfirmedAt)
 	l.SetCurrent(&v, sent)
 	switch {
 	case late: // what was won may lie far below the newest

@@ -194,10 +194,15 @@ func (r *renewer) renewalAnswer(ev *core.Event, f base.Flight) core.Reason {
 	case register.ForLock:
 		return r.lockRead(ev)
 	case register.ForSelf:
-		if ev.Outcome == core.OutcomeNo {
+		switch {
+		case ev.Outcome == core.OutcomeNo:
 			a := r.Emit(core.ActionWarned)
 			a.Reason, a.Key = core.ReasonEmptied, r.Key
 			return core.ReasonTaken
+		case !r.IsConfirmedLately(): // so what did not show it was no list of this name
+			r.Class, r.Failing = core.ClassOther, true
+			r.Later(r.Timers[base.TimerDeadline])
+			return core.ReasonNone
 		}
 		r.selfAt = r.Now.Mono
 		return r.renewalSucceeded()
@@ -211,7 +216,6 @@ func (r *renewer) confirmed(ev *core.Event) core.Reason {
 	switch n, found := r.Newest(ev); {
 	case !found:
 		r.AskNewest(r.After, r.RequestLimit(r.Timers[base.TimerDeadline]))
-		return core.ReasonNone
 	case n == r.Cur.N:
 		r.NewestConfirmedAt, r.selfAt = r.Paged, r.Now.Mono
 		if r.putSent == base.Unset && r.Cur.TTL != 0 {
@@ -222,11 +226,10 @@ func (r *renewer) confirmed(ev *core.Event) core.Reason {
 	case n > r.Cur.N:
 		r.NewestConfirmedAt = r.Paged
 		r.Ask(register.ForVersion, core.ActionGet, register.VersionKey(r.Prefix, n), r.RequestLimit(r.Timers[base.TimerDeadline]))
-		return core.ReasonNone
+	default:
+		r.askSelf()
 	}
-	a := r.Emit(core.ActionWarned)
-	a.Reason, a.Key = core.ReasonEmptied, register.VersionKey(r.Prefix, r.Cur.N)
-	return core.ReasonTaken
+	return core.ReasonNone
 }
 
 // readAbove takes the body of the newest version above ours.
@@ -280,10 +283,14 @@ func (r *renewer) lockRead(ev *core.Event) core.Reason {
 func (r *renewer) checkSelf() core.Reason {
 	age := r.Now.Mono - r.selfAt // 0: a list has just shown it
 	if r.Cur.TTL == 0 && age > 0 || age >= int64(core.LeastKeep/4) {
-		r.Ask(register.ForSelf, core.ActionExists, r.selfKey, r.RequestLimit(r.Timers[base.TimerDeadline]))
+		r.askSelf()
 		return core.ReasonNone
 	}
 	return r.renewalSucceeded()
+}
+
+func (r *renewer) askSelf() {
+	r.Ask(register.ForSelf, core.ActionExists, r.selfKey, r.RequestLimit(r.Timers[base.TimerDeadline]))
 }
 
 // renewalSucceeded: the renewal counts from its beat.

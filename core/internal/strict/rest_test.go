@@ -22,6 +22,7 @@ func heldLease(t *testing.T, session string) *Lease {
 		{Kind: core.EventAcquire},
 		{Kind: core.EventAnswer, Request: 1, Outcome: core.OutcomeYes},
 		{Kind: core.EventAnswer, Request: 2, Outcome: core.OutcomeYes},
+		{Kind: core.EventAnswer, Request: 3, Outcome: core.OutcomeYes, Entries: []core.Entry{{Key: []byte(register.VersionKey(l.Prefix, 1))}}},
 	} {
 		ev.Session, ev.SessionUntil = []byte(session), int64(core.Second)*60
 		if _, err := l.Step(core.Instant{Mono: 1}, ev); err != nil {
