@@ -154,7 +154,7 @@ func TestRegistryListAllocatesNothing(t *testing.T) {
 // What is kept by messages rests as well, and says again what it said last.
 func TestRegistryRests(t *testing.T) {
 	cfg := core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: "n", OnSession: true, Host: "h", PID: "1", Seed: [16]byte{1},
+		Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: "n", OnSession: true, OwnStore: true, Host: "h", PID: "1", Seed: [16]byte{1},
 	}
 	var r Registry
 	h, _ := r.New(nil, core.AppendConfig(nil, &cfg))

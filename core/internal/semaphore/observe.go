@@ -94,6 +94,10 @@ func (s *Semaphore) observed(ev *core.Event, f base.Flight) {
 			s.observationFailed()
 			return
 		}
+		if n := s.Observation.N; n != 0 { // only what stood above it is gone
+			s.readFrom(n)
+			return
+		}
 		s.emptied()
 	case register.ForSession:
 		id := s.reading
