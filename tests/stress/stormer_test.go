@@ -37,6 +37,7 @@ type climate struct {
 	Binary string // mopslock-host
 	Ledger ledger
 	Over   string // the file that is there when the storm is over
+	Was    string // a name that was leased before: without it, the place is another one
 	Terms  host.Terms
 	View   host.View     // of a semaphore; the zero one is a lease
 	Off    time.Duration // of this process' clocks
@@ -138,8 +139,21 @@ func (w *worker) open(ctx context.Context) (*host.Host, error) {
 	if w.Off != 0 {
 		opts.Clock, opts.Boot = clock{time.Now(), w.Off}, "booted-by-"+w.Off.String()
 	}
-	return host.Open(ctx, w.URL, opts)
+	h, err := host.Open(ctx, w.URL, opts)
+	if err != nil || w.Was == "" {
+		return h, err
+	}
+	seen, err := h.Inspect(ctx, w.Was)
+	if err == nil && seen.State == core.ObservedVacant {
+		err = errElsewhere
+	}
+	if page, _, failed := s.List(ctx, w.Was+"/", "", 1); failed != nil || len(page) == 0 {
+		err = errors.Join(err, failed, errElsewhere)
+	}
+	return h, err
 }
+
+var errElsewhere = errors.New("this is not the store of the storm")
 
 // commander is one process of a storm. It takes the lease, or a permit, by the command, again and again.
 func commander(args []string) error {
