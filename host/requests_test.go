@@ -176,12 +176,12 @@ func permitsCost(w *world) {
 	w.same("creates", p.store.count("create", versionFile), 1)
 }
 
-// An interval is TTL/3 times 5/6 at least; the first renewal of each G/4 also asks
-// whether its own version is still there.
+// An interval is TTL/3 times 5/6 at least; each second renewal also asks whether its own
+// version is still there, and for a lock.json.
 const (
 	mostRenewals = 216
-	mostLooks    = int(time.Hour / (core.LeastKeep / 4))
-	leastLooks   = int(time.Hour / (core.LeastKeep/4 + time.Minute/3))
+	mostLooks    = mostRenewals / 2
+	leastLooks   = 180/2 - 1
 )
 
 // TestRequestsPerHour: what a held lease costs an hour, at a TTL of a minute, by
@@ -192,18 +192,19 @@ func TestRequestsPerHour(t *testing.T) {
 		t.Run(fmt.Sprint(many, " alone"), func(t *testing.T) {
 			bubble(t, func(w *world) {
 				p := w.hour("alone", many, strict)
-				w.atMost("all", len(strings.Fields(p.store.work())), many*(2*mostRenewals+mostLooks))
+				w.atMost("all", len(strings.Fields(p.store.work())), many*2*(mostRenewals+mostLooks))
 				puts := p.store.count("put", "n/0/")
 				own, above := p.store.count("exists", versionKey("n/0", 1)), p.store.count("exists", versionKey("n/0", 2))
 				w.atMost("puts", puts, mostRenewals)
 				w.atMost("exists above", above, mostRenewals)
 				w.atMost("looks for our own version", own, mostLooks)
 				w.atMost("looks for our own version, at least", leastLooks, own)
+				w.same("looks for a lock.json", p.store.count("get", "n/0/"), own)
 				if many == 1 {
 					w.told("alone-puts", float64(puts))
 					w.told("alone-exists", float64(above))
 					w.told("alone-looks", float64(own))
-					w.atMost("all", len(strings.Fields(p.store.work())), puts+above+own)
+					w.atMost("all", len(strings.Fields(p.store.work())), puts+above+2*own)
 				}
 			})
 		})
@@ -217,7 +218,8 @@ func TestRequestsPerHour(t *testing.T) {
 			bubble(t, func(w *world) {
 				p := w.hour("session", many, onSession)
 				w.atMost("beats", p.store.count("put", sessionPrefix), mostRenewals)
-				w.atMost("exists of the next call", p.store.count("exists", sessionPrefix), mostRenewals)
+				w.atMost("exists of the next call", p.store.count("exists", "/call/"), mostRenewals)
+				w.atMost("looks for what it has made", p.store.count("exists", sessionPrefix)-p.store.count("exists", "/call/"), mostLooks)
 				w.atMost("of the leases", p.store.count("", "n/"), 0)
 			})
 		})

@@ -34,7 +34,7 @@ func TestSemaphoreClosed(t *testing.T) {
 		w.held("n", 1)
 		w.held("m", 0)
 		other.giveBack(others)
-		w.same("sessions", strings.Count(keys(w), sessionPrefix), 1)
+		w.same("sessions", strings.Count(keys(w), "/beat"), 1)
 	})
 }
 
@@ -132,7 +132,7 @@ func TestSweepLeavesThePermitsSession(t *testing.T) {
 			for _, err := range other.List(background, "") {
 				w.ok(err)
 			}
-			return strings.Count(keys(w), sessionPrefix)
+			return strings.Count(keys(w), "/beat")
 		}
 		for time.Since(begun) < core.LeastKeep {
 			w.same(fmt.Sprint("sessions after ", time.Since(begun)), list(), 2)

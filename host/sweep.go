@@ -98,20 +98,19 @@ func (s *sweeper) isDead(ctx context.Context, info store.Info) bool {
 	return s.host.samplesStoreClock && s.isOld(object.Stamp, ttl)
 }
 
-// removeSession removes the calls first: a session without a beat is not listed
-// as one any more.
+// removeSession removes the beat last: a session without one is not listed as one any more.
 func (s *sweeper) removeSession(ctx context.Context, beat string) {
 	for {
-		calls, more, err := s.host.direct().list(ctx, strings.TrimSuffix(beat, "beat")+"call/", "")
+		objects, more, err := s.host.direct().list(ctx, strings.TrimSuffix(beat, "beat"), beat)
 		if err != nil {
 			return
 		}
-		for _, call := range calls {
-			if err := s.host.direct().remove(ctx, call.Key); err != nil {
+		for _, object := range objects {
+			if err := s.host.direct().remove(ctx, object.Key); err != nil {
 				return
 			}
 		}
-		if !more || len(calls) == 0 {
+		if !more || len(objects) == 0 {
 			break
 		}
 	}

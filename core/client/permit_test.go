@@ -170,7 +170,7 @@ func TestManyPermits(t *testing.T) {
 	p.sent = 0
 	p.until(p.now + int64(60*core.Second))
 	p.hears("0 renewed; 0 renewed; 0 renewed")
-	if p.sent != 6 {
+	if p.sent != 7 {
 		t.Errorf("%d requests for one session", p.sent)
 	}
 	b.fails = func(*core.Action) core.Class { return core.ClassUnreachable }

@@ -97,7 +97,7 @@ func hourBeside(whose, curve, by string, perHour float64) row {
 var hourRows = []row{
 	{what: hourly + "alone, puts", ours: hourlyOf("alone-puts"), budget: atMost(216), rounds: 1},
 	{what: hourly + "alone, exists of the next version", ours: hourlyOf("alone-exists"), budget: atMost(216), rounds: 1},
-	{what: hourly + "alone, exists of its own version", ours: hourlyOf("alone-looks"), budget: atMost(24), rounds: 1},
+	{what: hourly + "alone, exists of its own version", ours: hourlyOf("alone-looks"), budget: atMost(108), rounds: 1},
 	hourAlone("alone, all", "alone", 1),
 	hourAlone("100 each alone, all", "alone-100", 100),
 	hourOnSession("1", "session-1", 1),

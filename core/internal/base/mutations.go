@@ -71,11 +71,13 @@ const (
 	ThrottledRecordAwaited Mutation = "throttled-record-awaited" // the capability record is tried until it takes the create
 	NobodyNudged           Mutation = "nobody-nudged"            // a release tells no waiter of this process
 	FixLivesOn             Mutation = "fix-lives-on"             // a claim that was called stays fixed when it is held again
+	SelfUnasked            Mutation = "self-unasked"             // no owner and no session asks for what it has made itself
+	LockFileUnasked        Mutation = "lock-file-unasked"        // an owner that found no lock.json asks for none
 )
 
 // ClientMutations are all of a client's.
 func ClientMutations() []Mutation {
-	return []Mutation{BeliefPastCall, SessionToldLast, LostCreateBelieved, ThrottledRecordAwaited, NobodyNudged, FixLivesOn}
+	return []Mutation{BeliefPastCall, SessionToldLast, LostCreateBelieved, ThrottledRecordAwaited, NobodyNudged, FixLivesOn, SelfUnasked, LockFileUnasked}
 }
 
 // Mutations are all of the machines of one claim.

@@ -46,7 +46,13 @@ func BeatKey(prefix string, n core.Epoch, owner string) string {
 	return epochKey(prefix, n) + beatFile + owner
 }
 
-func SessionKey(sid string) string { return core.SessionPrefix + sid + "/beat" }
+// SessionPrefix is that of all keys of a session.
+func SessionPrefix(sid string) string { return core.SessionPrefix + sid + "/" }
+
+func SessionKey(sid string) string { return SessionPrefix(sid) + "beat" }
+
+// SessionSelfKey is the key of what a session makes once, as a version is made.
+func SessionSelfKey(sid string) string { return SessionPrefix(sid) + "v" }
 
 func CallPrefix(sid string) string { return core.SessionPrefix + sid + "/call/" }
 

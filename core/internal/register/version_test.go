@@ -200,6 +200,7 @@ func TestKeys(t *testing.T) {
 		VersionKey(prefix, 1<<63):   "a/n/_mopslock/7fffffffffffffff/v",
 		BeatKey(prefix, 258, "o-1"): "a/n/_mopslock/fffffffffffffefd/b.o-1",
 		SessionKey("s"):             "_mopslock/s/s/beat",
+		SessionSelfKey("s"):         "_mopslock/s/s/v",
 		CallKey("s", 12):            "_mopslock/s/s/call/0000000012",
 		core.StoreClockPrefix:       "_mopslock/c/",
 	} {

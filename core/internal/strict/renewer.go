@@ -17,6 +17,7 @@ type renewer struct {
 	selfAt  int64  // Mono of the latest proof that our own version is still there
 	beatKey string // of the epoch that we stand on
 	selfKey string // of its version
+	lockKey string // of an old client's record; "" before it was asked for
 	standOn string // the session that keeps the lease, or ""
 	own     int64  // Mono until which our own version is good beside the session
 	quiet   int64  // Mono before which no hint is followed
@@ -128,7 +129,10 @@ func (r *renewer) beat() {
 }
 
 func (r *renewer) askLock(limit core.Duration) {
-	r.Ask(register.ForLock, core.ActionGet, r.Cfg.Name+"/"+core.LockFile, limit)
+	if r.lockKey == "" {
+		r.lockKey = r.Cfg.Name + "/" + core.LockFile
+	}
+	r.Ask(register.ForLock, core.ActionGet, r.lockKey, limit)
 }
 
 // askNewer asks whether there is a version above ours: by exists, or where the
@@ -217,7 +221,7 @@ func (r *renewer) confirmed(ev *core.Event) core.Reason {
 	case !found:
 		r.AskNewest(r.After, r.RequestLimit(r.Timers[base.TimerDeadline]))
 	case n == r.Cur.N:
-		r.NewestConfirmedAt, r.selfAt = r.Paged, r.Now.Mono
+		r.NewestConfirmedAt = r.Paged
 		if r.putSent == base.Unset && r.Cur.TTL != 0 {
 			r.renew() // somebody has put the directory back
 			return core.ReasonNone
@@ -227,6 +231,7 @@ func (r *renewer) confirmed(ev *core.Event) core.Reason {
 		r.NewestConfirmedAt = r.Paged
 		r.Ask(register.ForVersion, core.ActionGet, register.VersionKey(r.Prefix, n), r.RequestLimit(r.Timers[base.TimerDeadline]))
 	default:
+		r.NewestConfirmedAt = base.Unset
 		r.askSelf()
 	}
 	return core.ReasonNone
@@ -258,9 +263,9 @@ func (r *renewer) readAbove(ev *core.Event) core.Reason {
 	return core.ReasonNone
 }
 
-// checkLock asks for a lock.json where there may be one.
+// checkLock asks for a lock.json, if that is due.
 func (r *renewer) checkLock() core.Reason {
-	if r.Cfg.LockFilePresent {
+	if r.isLockDue() {
 		r.askLock(r.RequestLimit(r.Timers[base.TimerDeadline]))
 		return core.ReasonNone
 	}
@@ -278,11 +283,10 @@ func (r *renewer) lockRead(ev *core.Event) core.Reason {
 	return r.checkSelf()
 }
 
-// checkSelf asks now and then whether our own version is still there: where
-// the prefix was emptied, nothing newer would ever be seen.
+// checkSelf asks, each second time, whether our own version is still there: where the
+// prefix was emptied, nothing newer would ever be seen.
 func (r *renewer) checkSelf() core.Reason {
-	age := r.Now.Mono - r.selfAt // 0: a list has just shown it
-	if r.Cur.TTL == 0 && age > 0 || age >= int64(core.LeastKeep/4) {
+	if r.isSelfDue() {
 		r.askSelf()
 		return core.ReasonNone
 	}

@@ -36,6 +36,14 @@ func (r *renewer) beaten(sent int64) core.Reason {
 	return core.ReasonNone
 }
 
+// isSelfDue reports whether this renewal also asks for our own version: each second one
+// does, since half a TTL has gone then (PROTOCOL S8.5).
+func (r *renewer) isSelfDue() bool { return r.Now.Mono-r.selfAt >= int64(r.Cur.TTL/2) }
+
+// isLockDue reports whether this renewal also asks for a lock.json: each does where there
+// was one, otherwise those that ask for our own version (PROTOCOL S8.8).
+func (r *renewer) isLockDue() bool { return r.Cfg.LockFilePresent || r.isSelfDue() }
+
 // noneNewer goes on when the beat is there, and nothing was above us at the Mono asked.
 func (r *renewer) noneNewer(asked int64) core.Reason {
 	r.asked = asked
@@ -79,6 +87,10 @@ func (c *Companion) goOnJoining() { c.join(c.Successor(core.VersionHeld)) }
 
 // isOver reports that the session is dead, forever (PROTOCOL N5).
 func (s *Session) isOver() bool { return s.Due(base.TimerDeadline) }
+
+// isSelfDue reports whether this renewal also asks for what the session made at its
+// beginning: each second one does (PROTOCOL N3).
+func (s *Session) isSelfDue() bool { return s.Now.Mono-s.selfAt >= int64(s.Cfg.TTL/2) }
 
 // isCalled reports whether there is a call, which is told before the renewal counts
 // (PROTOCOL N3 and N4).

@@ -44,6 +44,14 @@ func (r *renewer) beaten(sent int64) core.Reason {
 	return core.ReasonNone
 }
 
+func (r *renewer) isSelfDue() bool {
+	return !r.Has(base.SelfUnasked) && r.Now.Mono-r.selfAt >= int64(r.Cur.TTL/2)
+}
+
+func (r *renewer) isLockDue() bool {
+	return r.Cfg.LockFilePresent || !r.Has(base.LockFileUnasked) && r.isSelfDue()
+}
+
 func (r *renewer) noneNewer(asked int64) core.Reason {
 	r.asked = asked
 	if r.Has(base.ExistsBesidePut) {
@@ -112,6 +120,10 @@ func (s *Session) isOver() bool {
 		s.Timers[base.TimerDeadline] = base.Unset // it forgets the instant, which would ring forever
 	}
 	return s.Due(base.TimerDeadline)
+}
+
+func (s *Session) isSelfDue() bool {
+	return !s.Has(base.SelfUnasked) && s.Now.Mono-s.selfAt >= int64(s.Cfg.TTL/2)
 }
 
 func (s *Session) isCalled(ev *core.Event) bool {

@@ -16,6 +16,9 @@ type Session struct {
 	SID     string
 	body    []byte
 	beatKey string
+	selfKey string // of what is made once, before the id is in force, and never written again
+	made    bool   // that is there
+	selfAt  int64  // Mono of the latest proof of that
 	callKey string // of the next call
 	call    uint64 // the next call that is not there yet
 	putSent int64  // Mono: sent of this renewal's beat, once answered; unset before
@@ -33,7 +36,7 @@ func NewSession(cfg core.Config) (*Session, error) {
 		return nil, err
 	}
 	sid := string(base.SeedUUID(cfg.Seed))
-	return &Session{Machine: m, Standing: base.At(core.SessionIdle, SessionEdges[:]), SID: sid, beatKey: register.SessionKey(sid), callKey: register.CallKey(sid, 0), putSent: base.Unset, quiet: -core.MaxClockRange}, nil
+	return &Session{Machine: m, Standing: base.At(core.SessionIdle, SessionEdges[:]), SID: sid, beatKey: register.SessionKey(sid), selfKey: register.SessionSelfKey(sid), callKey: register.CallKey(sid, 0), putSent: base.Unset, quiet: -core.MaxClockRange}, nil
 }
 
 // Step implements Machine.
@@ -110,8 +113,20 @@ func (s *Session) next() {
 	case s.putSent == base.Unset:
 		s.putBeat()
 	default:
-		s.askCall()
+		s.askNext()
 	}
+}
+
+// askNext goes on when the beat is there. A session that is not in force has no calls, since
+// it was named nowhere; but it makes the object by whose absence it will know that somebody
+// has emptied the prefix: the beat that it puts again and again cannot tell that.
+func (s *Session) askNext() {
+	if !s.made {
+		a := s.ask(register.ForSelf, core.ActionCreate, s.selfKey)
+		a.Type, a.Body = core.RegisterType, s.body
+		return
+	}
+	s.askCall()
 }
 
 func (s *Session) askCall() { s.ask(register.ForNext, core.ActionExists, s.callKey) }
@@ -140,12 +155,22 @@ func (s *Session) answer(ev *core.Event, f base.Flight) {
 			return
 		}
 		s.putSent = f.Sent
-		s.askCall()
+		s.askNext()
 	case register.ForNext:
-		if s.isCalled(ev) {
+		switch {
+		case s.isCalled(ev):
 			s.ask(register.ForCall, core.ActionGet, s.Key)
+		case s.isSelfDue():
+			s.ask(register.ForSelf, core.ActionExists, s.selfKey)
+		default:
+			s.renewalSucceeded()
+		}
+	case register.ForSelf:
+		if s.made && ev.Outcome == core.OutcomeNo {
+			s.emptied()
 			return
 		}
+		s.made, s.selfAt = true, s.Now.Mono // a create is answered no where one before it has landed
 		s.renewalSucceeded()
 	case register.ForCall:
 		s.called(ev)
@@ -222,7 +247,7 @@ func (s *Session) lose() {
 func (s *Session) emptied() {
 	s.become(core.SessionLost)
 	a := s.Emit(core.ActionWarned)
-	a.Reason, a.Key = core.ReasonEmptied, s.beatKey
+	a.Reason, a.Key = core.ReasonEmptied, s.Key
 	s.Emit(core.ActionLost).Reason = core.ReasonTaken
 }
 
@@ -232,7 +257,7 @@ func (s *Session) close() {
 	case core.SessionOpening, core.SessionInForce:
 		s.Abandon()
 		s.become(core.SessionClosing)
-		s.ask(register.ForCalls, core.ActionList, register.CallPrefix(s.SID)).Count = register.ObservationEntries
+		s.ask(register.ForCalls, core.ActionList, register.SessionPrefix(s.SID)).Count = register.ObservationEntries
 	}
 }
 
@@ -244,7 +269,9 @@ func (s *Session) closingAnswer(ev *core.Event) {
 		return
 	case s.Doing == register.ForCalls:
 		for i := range ev.Entries {
-			s.Calls = append(s.Calls, string(ev.Entries[i].Key))
+			if key := string(ev.Entries[i].Key); key != s.beatKey {
+				s.Calls = append(s.Calls, key)
+			}
 		}
 		s.Calls = append(s.Calls, s.beatKey)
 	}

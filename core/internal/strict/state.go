@@ -96,7 +96,8 @@ func (s *Session) AppendState(dst []byte) []byte {
 	w.Octet(uint8(s.Doing))
 	w.Int(int64(s.Retries))
 	w.Octet(uint8(s.Class))
-	w.Bools(s.Failing, s.warned)
+	w.Bools(s.Failing, s.warned, s.made)
+	w.Int(s.selfAt)
 	w.Int(s.quiet)
 	w.Texts(s.Calls)
 	return w
