@@ -75,7 +75,7 @@ func TestPermit(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		first := p.permit("n", six, PermitOptions{Weight: 2, Terms: Terms{Label: "backup"}})
-		w.same("a name never used", p.store.count("create", versionFile), 1)
+		w.same("a name never used", p.store.count("create", "n/"), 1)
 		w.same("and a session", p.store.count("put", sessionPrefix), 1)
 		w.same("total", first.Total(), uint64(2))
 		w.same("weight", first.Weight(), 2)

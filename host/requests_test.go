@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/mopslock/mopslock/core"
 )
 
 // The tests of this file count what is asked of the store. Their figures are those of `make bench`.

@@ -158,7 +158,7 @@ func TestNoAllocations(t *testing.T) {
 		}},
 		{"a strict lease's renewal", held.renewStrictly},
 		{"a strict companion's renewal", joined.renewStrictly},
-		{"a session's renewal", func() { session.woke(); session.yes(nil); session.no() }},
+		{"a session's renewal", func() { session.woke(); session.yes(nil); session.goOn() }},
 		{"a strict waiter's poll", func() {
 			l := asking.m.(*strict.Lease)
 			l.Cur.Boottime, l.Observed.LookAt = asking.now.Mono, 0 // the lease stays alive
@@ -170,10 +170,7 @@ func TestNoAllocations(t *testing.T) {
 		}},
 		{"a renewal of a lease without a ttl", func() {
 			endless.woke()
-			endless.no()
-			if endless.m.(*strict.Lease).Flight.ID != 0 {
-				endless.yes(nil)
-			}
+			endless.goOn()
 		}},
 	} {
 		c.run()
