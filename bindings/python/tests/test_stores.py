@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -21,10 +22,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 import mopslock
 from mopslock import stores
+from mopslock._files import MOST, TEMPORARY
 from mopslock._hosts import host_of
 from mopslock._mops_store import RECORD
 from mopslock._own.verbs import attempt
-from mopslock.errors import CLASSES, BadArgument, StoreError, Throttled, Unauthorized, Vacant
+from mopslock.errors import CLASSES, BadArgument, NoSuchStore, StoreError, Throttled, Unauthorized, Unreachable, Vacant
 from world import Blobs, FakeStore
 
 KEYS = (
@@ -88,7 +90,7 @@ def forbidden(key: str) -> None:
 @every
 def test_a_result_is_read_whole(make: Callable[[Path], stores.Store], tmp_path: Path) -> None:
     """Through a host, by the verb open where there is one, however large it is; and what is gone is said to be."""
-    store, body = make(tmp_path), os.urandom(stores.MOST * 3)
+    store, body = make(tmp_path), os.urandom(MOST * 3)
     host: Any = host_of(store)
     store.put("n/result", body)
     with host.open_object("n/result") as stream:
@@ -153,7 +155,7 @@ def test_is_a_dictionary(make: Callable[[Path], Any], tmp_path_factory: pytest.T
         def get(self, key: str) -> None:
             found, want = body_of(self.store.get(key)), self.oracle.get(key)
             assert (found is None) == (want is None)
-            assert (found or b"")[: stores.MOST] == (want or b"")[: stores.MOST]
+            assert (found or b"")[:MOST] == (want or b"")[:MOST]
 
         @rule(key=st.sampled_from(KEYS))
         def exists(self, key: str) -> None:
@@ -201,7 +203,7 @@ def test_no_temporary_file_is_left_nor_listed(
             store.put("a/lock.json", b"2")
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["lock.json"]
     assert body_of(store.get("a/lock.json")) == b"1"
-    (next(tmp_path.rglob("lock.json")).parent / f"{stores._TEMPORARY}0123").write_bytes(b"{")  # of a killed writer
+    (next(tmp_path.rglob("lock.json")).parent / f"{TEMPORARY}0123").write_bytes(b"{")  # of a killed writer
     assert not isinstance(store, stores.Listing) or keys(store, "") == ["a/lock.json"]
 
 
@@ -254,6 +256,74 @@ def test_a_put_that_overwrites_makes_no_directory(make: Callable[[Path], Any], t
     store.put("n/d/beat", b"4")
 
 
+def test_a_directory_is_made_once_and_known_again(tmp_path: Path) -> None:
+    """The rule of file://: what was moved, removed or unmounted is unreachable until it is back. Nothing is made."""
+    root, aside = tmp_path / "store", tmp_path / "aside"
+    store = stores.Directory(root)
+    assert root.is_dir()
+    store.put("n/k", b"1")
+    verbs: list[Callable[[], object]] = [
+        lambda: store.get("n/k"), lambda: store.get("n/absent"), lambda: store.open("n/k"),
+        lambda: store.exists("n/absent"), lambda: store.list(""), lambda: store.put("n/k", b"2"),
+        lambda: store.put("m/k", b"2"),
+        lambda: store.overwrite("n/k", b"2"), lambda: store.create("n/c", b"2"), lambda: store.delete("n/absent"),
+    ]  # fmt: skip
+
+    def nobody_answers() -> None:
+        before = sorted(tmp_path.rglob("store/*"))
+        for verb in verbs:
+            with pytest.raises(Unreachable, match="mount it or move it back"):
+                verb()
+        assert sorted(tmp_path.rglob("store/*")) == before
+
+    root.rename(aside)
+    nobody_answers()
+    root.mkdir()
+    nobody_answers()
+    root.rmdir()
+    aside.rename(root)
+    assert body_of(store.get("n/k")) == b"1"
+
+    store.put("_mopslock/store.json", b'{"v": 1, "nonce": "a", "create": "honoured"}')
+    shutil.copytree(root, aside)
+    shutil.rmtree(root)
+    aside.rename(root)  # as remounted: another inode, and the same record
+    assert store.overwrite("n/k", b"3") is True
+    (root / "_mopslock" / "store.json").write_text('{"v": 1, "nonce": "b"}')
+    (root / "other").mkdir()
+    nobody_answers()
+
+
+def test_a_directory_that_must_exist_is_not_made(tmp_path: Path) -> None:
+    store = stores.Directory(tmp_path / "mnt", create=False)
+    for verb in (lambda: store.get("n/k"), lambda: store.list(""), lambda: store.put("n/k", b"1")):
+        with pytest.raises(NoSuchStore, match="create=False"):
+            verb()
+    again = pickle.loads(pickle.dumps(store))
+    (tmp_path / "mnt").mkdir()
+    store.put("n/k", b"1")
+    assert body_of(again.get("n/k")) == b"1"
+
+
+def test_a_directory_that_goes_before_a_write_is_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "store"
+    store = stores.Directory(root)
+    store.put("n/k", b"1")
+    close = os.close
+
+    def switch(file: int) -> None:
+        close(file)
+        monkeypatch.setattr(os, "close", close)
+        root.rename(tmp_path / "aside")
+        (root / "n").mkdir(parents=True)
+
+    monkeypatch.setattr(os, "close", switch)
+    with pytest.raises(Unreachable):
+        store.put("n/k", b"2")
+    assert [*(root / "n").iterdir()] == []
+    assert (tmp_path / "aside" / "n" / "k").read_bytes() == b"1"
+
+
 def test_records_are_put_with_their_content_type() -> None:
     """And an error is absence only where mops' BlobStore says so."""
     blobs = Blobs(FakeStore())
@@ -276,7 +346,7 @@ def test_records_are_put_with_their_content_type() -> None:
         (b"", {"outcome": "yes"}),
         (stores.Blob(b"1", 7), {"outcome": "yes", "body": b"1", "stamp_ns": 7}),
         *((kind(b"x"), {"outcome": "yes", "body": b"x"}) for kind in (bytes, bytearray, memoryview, stores.Blob)),
-        *((b"x" * n, {"outcome": "yes", "body": b"x" * min(n, stores.MOST)}) for n in (stores.MOST, stores.MOST + 9)),
+        *((b"x" * n, {"outcome": "yes", "body": b"x" * min(n, MOST)}) for n in (MOST, MOST + 9)),
         *((odd, {"outcome": "unknown", "class": "other"}) for odd in (3, "text", ("a", "b", "c"), object())),
         (Throttled("later"), {"outcome": "unknown", "class": "throttled"}),
     ],

@@ -61,24 +61,14 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Protocol, runtime_checkable
 
+from ._files import MOST, TEMPORARY, Blob, Root, create_file, open_file, overwrite_file, read_file, write_file
 from ._mops_store import BlobStore, Mops
 from ._units import SECOND
 from .errors import CLASSES, BadArgument
 
 __all__ = ["Blob", "BlobStore", "Creating", "Directory", "Fsspec", "Listing", "Memory", "Mops", "Store"]
-
-MOST = (64 << 10) + 1
-"""How many bytes of an object are read: one more than a record may have."""
-
-
-class Blob(NamedTuple):
-    """An object, with the store's own modification time if the store has one."""
-
-    body: bytes
-    modified_ns: int = 0
-    """Nanoseconds since 1970, or 0."""
 
 
 @runtime_checkable
@@ -229,49 +219,66 @@ class Directory:
 
     creates = True
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | os.PathLike[str], *, create: bool = True) -> None:
+        """The directory is made now, and never again. With ``create=False`` it must be there: use that where it is on
+        a mount, below which a process would otherwise make it while the mount is away."""
         self.root = os.path.abspath(os.fspath(root))
+        self._root = Root(self.root, create)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _open_directory, (self.root, self._root.make)
 
     def get(self, key: str) -> Blob | None:
         """The file's beginning and its modification time."""
-        return read_file(self._path(key))
+        return self._root.ask(read_file, self._path(key))
 
     def open(self, key: str) -> BinaryIO | None:
         """The whole file."""
-        return open_file(self._path(key))
+        self._root.enter()
+        stream = open_file(self._path(key))
+        try:
+            self._root.check()
+        except BaseException:
+            if stream:
+                stream.close()
+            raise
+        return stream
 
     def put(self, key: str, body: bytes) -> None:
         """Writes a temporary file beside it and renames that."""
-        write_file(self._path(key), body)
+        self._root.write(write_file, self._path(key), body)
 
     def overwrite(self, key: str, body: bytes) -> bool:
         """As put, but makes no directory. False: the directory is gone."""
-        return overwrite_file(self._path(key), body)
+        return self._root.write(overwrite_file, self._path(key), body)
 
     def create(self, key: str, body: bytes) -> bool:
         """Writes a temporary file beside it and links that. Linking has one winner."""
-        return create_file(self._path(key), body)
+        return self._root.write(create_file, self._path(key), body)
 
     def exists(self, key: str) -> bool:
         """Whether there is a file."""
-        return os.path.isfile(self._path(key))
+        return self._root.ask(os.path.isfile, self._path(key))
 
     def delete(self, key: str) -> None:
         """Removes the file, but not its directory."""
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path(key))
+            self._root.ask(os.unlink, self._path(key))
 
-    def list(self, prefix: str) -> list[tuple[str, int]]:
-        """The keys that begin with prefix, and when they were written, from a walk of the directory."""
+    def _walk(self, prefix: str) -> list[tuple[str, int]]:
         found = []
         for folder, _, files in os.walk(self._path(prefix.rpartition("/")[0]) if "/" in prefix else self.root):
             for name in files:
                 path = os.path.join(folder, name)
                 key = os.path.relpath(path, self.root).replace(os.sep, "/")
-                if key.startswith(prefix) and not name.startswith(_TEMPORARY):
+                if key.startswith(prefix) and not name.startswith(TEMPORARY):
                     with contextlib.suppress(FileNotFoundError):
                         found.append((key, os.stat(path).st_mtime_ns))
         return sorted(found)
+
+    def list(self, prefix: str) -> list[tuple[str, int]]:
+        """The keys that begin with prefix, and when they were written, from a walk of the directory."""
+        return self._root.ask(self._walk, prefix)
 
     def _directory_url(self) -> str:
         return Path(self.root).as_uri()
@@ -283,100 +290,8 @@ class Directory:
         return f"Directory({self.root!r})"
 
 
-_TEMPORARY = ".mopslock-tmp-"
-"""The same prefix as file:// uses. It leaves such files out of its listings and removes old ones."""
-
-
-def read_file(path: str) -> Blob | None:
-    """A record's file, or None if there is none."""
-    try:
-        file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
-    except FileNotFoundError:
-        return None
-    try:
-        about = os.fstat(file)
-        body = os.read(file, MOST)
-        while 0 < len(body) < MOST and len(body) != about.st_size and (more := os.read(file, MOST - len(body))):
-            body += more
-        return Blob(body, about.st_mtime_ns)
-    finally:
-        os.close(file)
-
-
-def open_file(path: str) -> BinaryIO | None:
-    """A file's stream, or None if there is none."""
-    try:
-        return open(path, "rb")
-    except FileNotFoundError:
-        return None
-
-
-def write_file(path: str, body: bytes, make: bool = True) -> None:
-    """Replaces the whole file. Readers see the old one or the new one."""
-    fresh = ""
-    try:
-        fresh = _fresh_file(path, body, make)
-        os.replace(fresh, path)
-    except BaseException:
-        _remove(fresh)
-        raise
-
-
-def overwrite_file(path: str, body: bytes) -> bool:
-    """Replaces a file that was there, and makes no directory. False: the directory is gone."""
-    try:
-        write_file(path, body, make=False)
-    except FileNotFoundError:
-        if os.path.isdir(os.path.dirname(path)):
-            raise
-        return False
-    return True
-
-
-def create_file(path: str, body: bytes) -> bool:
-    """Makes a whole file if there is none. If several calls try at once, exactly one succeeds. False: there is one."""
-    if os.path.lexists(path):
-        return False
-    fresh = ""
-    try:
-        fresh = _fresh_file(path, body)
-        os.link(fresh, path)
-    except FileExistsError:
-        return False
-    finally:
-        _remove(fresh)
-    return True
-
-
-def _fresh_file(path: str, body: bytes, make: bool = True) -> str:
-    """A file beside path with this body. Makes its directory, and again if another process has just removed it."""
-    folder = os.path.dirname(path)
-    fresh = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    for again in (make, make, False):
-        try:
-            file = os.open(fresh, flags, 0o666)
-            break
-        except FileNotFoundError:
-            if not again:
-                raise
-            os.makedirs(folder, exist_ok=True)
-    try:
-        try:
-            while body:
-                body = body[os.write(file, body) :]
-        finally:
-            os.close(file)
-    except BaseException:
-        _remove(fresh)
-        raise
-    return fresh
-
-
-def _remove(path: str) -> None:
-    if path:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+def _open_directory(root: str, create: bool) -> Directory:
+    return Directory(root, create=create)
 
 
 class Fsspec:
@@ -395,6 +310,7 @@ class Fsspec:
         self.filesystem, self.root = filesystem, root.rstrip("/")
         if self._local():
             self.create, self.overwrite = self._create, self._overwrite
+            self._root = Root(self.root or os.sep)
             self._directory_url = Path(self.root or os.sep).absolute().as_uri
 
     @classmethod
@@ -427,17 +343,17 @@ class Fsspec:
         """Puts it. On a local directory it renames a temporary file, which fsspec's own put does not do."""
         path = self._path(key)
         if self._local():
-            write_file(path, body)
+            self._root.write(write_file, path, body)
             return
         if self._has_directories():
             self.filesystem.makedirs(self._parent(key), exist_ok=True)
         self.filesystem.pipe_file(path, body)
 
     def _create(self, key: str, body: bytes) -> bool:
-        return create_file(self._path(key), body)
+        return self._root.write(create_file, self._path(key), body)
 
     def _overwrite(self, key: str, body: bytes) -> bool:
-        return overwrite_file(self._path(key), body)
+        return self._root.write(overwrite_file, self._path(key), body)
 
     def delete(self, key: str) -> None:
         """Removes it."""
@@ -459,7 +375,7 @@ class Fsspec:
             found = self.filesystem.find(below)
         except FileNotFoundError:
             return []
-        return sorted(key for path in found if (key := str(path)[skip:]).startswith(prefix) and _TEMPORARY not in key)
+        return sorted(key for path in found if (key := str(path)[skip:]).startswith(prefix) and TEMPORARY not in key)
 
     def _path(self, key: str) -> str:
         return f"{self.root}/{key}" if self.root else key

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._files import MOST
 from .._log import is_interrupt, log
 from ..errors import StoreError
-from ..stores import MOST, class_of, retry_after_of
+from ..stores import class_of, retry_after_of
 
 Event = dict[str, Any]
 Action = dict[str, Any]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
-from .. import stores
+from .. import _files, stores
 from .._mops_store import lookup
 from .._own.client import Share
 from .._own.clock import Clock, System
@@ -119,10 +119,10 @@ class _File(Record):
         self.path = path
 
     def get(self) -> stores.Blob | None:
-        return stores.read_file(self.path)
+        return _files.read_file(self.path)
 
     def put(self, body: bytes) -> None:
-        stores.write_file(self.path, body)
+        _files.write_file(self.path, body)
 
 
 class _Records:
