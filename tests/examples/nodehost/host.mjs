@@ -123,8 +123,7 @@ export class Directory {
   create_result({ key }, _, result, until) { return this.#write(key, result, until, fs.link); }
   async #write(key, body, until, apply, overwrites) { // whole and at once: link(2) makes it only if there is none
     const to = this.file(key), temp = path.join(path.dirname(to), `.mopslock-tmp-${randomBytes(8).toString("hex")}`);
-    if (!overwrites) await fs.mkdir(path.dirname(to), { recursive: true });
-    else if (!(await orAbsent(fs.stat(path.dirname(to))))) return false; // nobody makes anew what was removed
+    if (!(await (overwrites ? orAbsent(fs.stat(path.dirname(to))) : fs.mkdir(path.dirname(to), { recursive: true }).then(() => true)))) return false;
     try {
       await fs.writeFile(temp, body ?? "", { flush: true });
       if (mono() >= until) throw new Error("too late: the name may be another's by now");
