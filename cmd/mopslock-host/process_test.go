@@ -275,7 +275,7 @@ func TestKilledHostTakesItsCommandAlong(t *testing.T) {
 	for name, words := range map[string][]string{
 		"run": {"run", "n"}, "permit": {"permit", "n", "--capacity", "1"}, "once": {"once", "n"},
 		"remote": {"remote", "n", "--without-lease"}, "invoke": {"invoke", "n"},
-		"accompany": {"accompany", "--without-lease", "--lease", `{"name":"n","store":"file:///nowhere","protocol":"strict","holder":"h","epoch":1,"token":1,"ttl_s":60,"first_acquired_at":"2025-01-01T00:00:00Z"}`},
+		"accompany": {"accompany", "--without-lease", "--lease", `{"name":"n","store":"file:///dev/shm/nowhere","protocol":"strict","holder":"h","epoch":1,"token":1,"ttl_s":60,"first_acquired_at":"2025-01-01T00:00:00Z"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)

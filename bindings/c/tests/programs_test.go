@@ -64,8 +64,9 @@ func refusing(t *testing.T) string {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		bucket, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		w.Header().Set("X-Amz-Request-Id", "1")                 // without it an answer is not the service's
 		if bucket == "deaf" && r.URL.Query().Has("list-type") { // it lists nothing, and takes nothing
-			_, _ = w.Write([]byte("<ListBucketResult><Name>deaf</Name><KeyCount>0</KeyCount></ListBucketResult>"))
+			_, _ = w.Write([]byte("<ListBucketResult><Name>deaf</Name><Prefix>" + r.URL.Query().Get("prefix") + "</Prefix><KeyCount>0</KeyCount></ListBucketResult>"))
 			return
 		}
 		w.WriteHeader(answers[bucket].status)

@@ -85,7 +85,7 @@ func releasesAfter(end core.ActionKind, a *core.Action) bool {
 	case core.ActionDelete: // of superseded versions
 		return end == core.ActionReleased
 	case core.ActionCreate:
-		return end == core.ActionRefused && strings.Contains(body, `"state":"released"`)
+		return end == core.ActionRefused && strings.Contains(body, `"state": "released"`)
 	}
 	return false
 }
