@@ -251,12 +251,12 @@ func (e *Error) refusedText() string {
 	case core.ReasonUnreadable: // of a break
 		return "its record is unreadable, so it names no holder; " + freesItself
 	case core.ReasonUnreachable:
-		return "the store has not answered once" + e.storeText("; check its URL and the network")
+		return "the store does not answer" + e.storeText("; check its URL and the network")
 	case core.ReasonUnusable:
 		return "the store cannot be used" + e.storeText("; "+classAdvice(e.Class))
 	case core.ReasonLimit:
 		if e.Class != core.ClassNone {
-			return "the wait was over while the store did not answer" + e.storeText("")
+			return "the wait was over while the store failed" + e.storeText("")
 		}
 		return "the wait was over; try again"
 	default:

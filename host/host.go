@@ -112,6 +112,7 @@ type Host struct {
 	process           atomic.Pointer[string] // its id, once it is needed
 
 	reached    atomic.Bool
+	written    atomic.Bool // the store has taken a write
 	panicked   atomic.Bool // a driver did, and that was logged
 	closeStore sync.Once
 }

@@ -12,7 +12,8 @@
 //	WARN   session lost, and with it every lease on it                    reason
 //	WARN   contact with the store lost; trying on                         name
 //	WARN   closed before it was released; it expires by itself            name token
-//	WARN   the store fails every request                                  verb class error
+//	WARN   the store fails all reads, or all writes                       verb class error
+//	WARN   the store does not take a result; it is tried again            name class error
 //	INFO   the store answers again                                        failed lasted
 //	INFO   lease acquired                                                 name protocol holder token ttl from
 //	INFO   lease released                                                 name token
@@ -39,8 +40,8 @@
 //	DEBUG  removed what a dead session left                               key
 //
 // A lease or a permit that is lost because its session is, as a rule one of many, is
-// told at INFO. An outage is told when three requests in a row have failed, and when
-// it is over: once each; the requests themselves are DEBUG. The keys:
+// told at INFO. An outage is told when three reads in a row have failed, or three writes,
+// and when it is over: once each; the requests themselves are DEBUG. The keys:
 //
 //	name          what is leased, or the semaphore
 //	store         the URL without its secrets: of every line of a Host that Open has made

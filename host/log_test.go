@@ -192,7 +192,7 @@ func TestLogOfOutage(t *testing.T) {
 		w.same("failed", strings.Count(p.log.String(), `msg="request failed"`) > 10, true)
 		warned := p.log.lines("WARN")
 		w.same("told", len(warned), 2)
-		if !strings.HasPrefix(warned[0], `msg="the store fails every request" verb=get class=throttled error="mopslock: `) ||
+		if !strings.HasPrefix(warned[0], `msg="the store fails all reads, or all writes" verb=get class=throttled error="mopslock: `) ||
 			strings.Contains(warned[0], "hunter2") {
 			w.Error(warned[0])
 		}

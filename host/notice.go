@@ -16,6 +16,10 @@ func (l *loop) notice(t *task, a *core.Action) {
 		l.sampleStoreClock(t)
 		return
 	case core.ActionWarned:
+		if t.beats != nil && a.Reason != core.ReasonEmptied {
+			l.cannotBeat(t.beats, a)
+			return
+		}
 		l.warn(t, a)
 		return
 	}
@@ -107,6 +111,8 @@ func (l *loop) warn(t *task, a *core.Action) {
 	case core.ReasonEmptied:
 		l.host.log.Warn("what keeps a held name was removed from the store; keep cleaning and lifecycle rules off it",
 			"name", t.name, "key", a.Key)
+	case core.ReasonUnusable:
+		l.host.log.Warn("the store does not take a result; it is tried again", "name", t.name, "class", a.Class.String(), "error", t.readFailures().lastError)
 	case core.ReasonMixed:
 		l.host.log.Warn("an old client holds this name by lock.json, beside a strict lease; use one protocol for a name",
 			"name", t.name, "their_holder", holderOf(a.Observed))

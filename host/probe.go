@@ -90,7 +90,9 @@ type prober struct {
 	class   core.Class
 
 	begun    int64
-	answered bool
+	answered bool       // a read, once
+	written  bool       // a write, once
+	refused  core.Class // of the last write, before one has worked
 	request  core.RequestID
 	sent     bool // a request is in flight
 	retries  int
@@ -127,7 +129,11 @@ func (p *prober) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		p.sent = false
 		p.answer(now, &ev)
 	case !p.sent && p.racing == 0 && now.Mono >= p.wakeAt:
-		p.ask(now)
+		if p.refused != core.ClassNone && !p.written && time.Duration(now.Mono-p.begun) >= p.limit(core.Instant{Mono: p.begun}) {
+			p.unknown(now, p.refused)
+		} else {
+			p.ask(now)
+		}
 	}
 	if !p.done && !p.sent && p.racing == 0 {
 		p.out = append(p.out, core.Action{Kind: core.ActionWake, At: p.wakeAt})
@@ -146,7 +152,7 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 		p.wakeAt = now.Mono + int64(betweenWrites)
 		return
 	}
-	p.answered = true
+	p.noteAnswer()
 	if p.step != probeCapability { // which is read again before each try, and says nothing of the try
 		p.retries = 0
 	}
@@ -230,10 +236,10 @@ func (p *prober) deny(failed error) {
 func (p *prober) judge(now core.Instant) {
 	switch {
 	case len(p.winners) > 1:
-		p.answered = true
+		p.written = true
 		p.ignored(fmt.Sprintf("%d of %d creates at once were told yes", len(p.winners), competitors))
 	case len(p.winners)+p.exists > 0:
-		p.answered, p.retries, p.denied, p.step = true, 0, 0, probeRead
+		p.written, p.retries, p.denied, p.step = true, 0, 0, probeRead
 	default:
 		p.unknown(now, p.class)
 		return
@@ -241,8 +247,26 @@ func (p *prober) judge(now core.Instant) {
 	p.ask(now)
 }
 
-// unknown gives up a store that cannot be used at once, one that has never answered after a
-// while, and one that has answered when the caller's wait is over.
+// writes reports whether the step is a write.
+func (p *prober) writes() bool {
+	switch p.step {
+	case probeRecord, probeCapability, probeRead:
+		return false
+	}
+	return true
+}
+
+// noteAnswer records that reads, or writes, have worked.
+func (p *prober) noteAnswer() {
+	if p.writes() {
+		p.written = true
+		return
+	}
+	p.answered = true
+}
+
+// unknown gives up a store that cannot be used at once, one that has never answered a
+// read, or a write, after a while, and one that has when the caller's wait is over.
 func (p *prober) unknown(now core.Instant, class core.Class) {
 	aside := false
 	if p.step == probeTry || p.step == probeAgain {
@@ -254,22 +278,27 @@ func (p *prober) unknown(now core.Instant, class core.Class) {
 		p.ask(now)
 		return
 	}
+	worked := p.answered
+	switch writes := p.writes(); {
+	case writes:
+		worked, p.refused = p.written, class
+	case p.refused != core.ClassNone && !p.written: // which the reads between the writes do not mend
+		worked, class = false, p.refused
+	}
 	patience := probePatience
-	if p.wait > 0 && (p.answered || p.wait < patience) {
+	if p.wait > 0 && (worked || p.wait < patience) {
 		patience = p.wait
 	}
-	over := time.Duration(now.Mono-p.begun) >= patience && (!p.answered || p.wait != core.Forever)
-	switch class {
-	case core.ClassUnauthorized, core.ClassNoSuchStore, core.ClassReadOnly, core.ClassFull:
+	over := time.Duration(now.Mono-p.begun) >= patience && (!worked || p.wait != core.Forever)
+	permanent := class.Permanent()
+	switch refuses := permanent || class == core.ClassOther; {
+	case !worked && permanent, over && !worked && refuses:
 		p.refuse(core.ReasonUnusable, class)
+	case over && worked:
+		p.refuse(core.ReasonLimit, class)
+	case over:
+		p.refuse(core.ReasonUnreachable, class)
 	default:
-		if over && p.answered {
-			p.refuse(core.ReasonLimit, class)
-			return
-		} else if over {
-			p.refuse(core.ReasonUnreachable, class)
-			return
-		}
 		p.retries = min(p.retries+1, 5)
 		p.wakeAt = now.Mono + int64(100*time.Millisecond)<<p.retries
 		if class == core.ClassThrottled && !aside {

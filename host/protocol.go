@@ -208,7 +208,7 @@ func (h *Host) askStore() (*task, error) {
 	if t := a.asking; t != nil && (t.failure() == nil || a.creates.Load() != createUnknown) {
 		return t, nil
 	}
-	p := &prober{step: probeCapability, nonce: h.newID, wait: probePatience, answered: h.Reached(), own: a.own, tries: a.tries}
+	p := &prober{step: probeCapability, nonce: h.newID, wait: probePatience, answered: h.Reached(), written: h.written.Load(), own: a.own, tries: a.tries}
 	t := h.newOwnTask(context.Background(), p, "")
 	p.failure = func() error { return t.readFailures().lastError }
 	p.compete = func(nonce string, limit time.Duration) error { return h.compete(t, p, nonce, limit) }

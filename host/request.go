@@ -99,9 +99,6 @@ func (l *loop) answer(r *request, event core.Event) {
 	}
 	l.step(t, event)
 	t.recordRead(r, &event)
-	if t.beats != nil && event.Outcome == core.OutcomeUnknown {
-		l.cannotBeat(t.beats, event.Class)
-	}
 }
 
 func (l *loop) startReady(q *queue) {
@@ -189,6 +186,9 @@ func (l *loop) ask(r *request) (core.Event, error) {
 	no := errors.Is(err, store.ErrAbsent) || errors.Is(err, store.ErrExists)
 	if err == nil || no {
 		l.host.reached.Store(true)
+		if !isRead(a.Kind) {
+			l.host.written.Store(true)
+		}
 	}
 	creates := a.Kind == core.ActionCreate || a.Kind == core.ActionCreateResult
 	switch {
@@ -210,6 +210,10 @@ func (l *loop) ask(r *request) (core.Event, error) {
 		}
 	}
 	return event, err
+}
+
+func isRead(verb core.ActionKind) bool {
+	return verb == core.ActionGet || verb == core.ActionExists || verb == core.ActionList
 }
 
 // isUnkeepable reports that what is looked for is at a key which the store does not

@@ -146,17 +146,21 @@ func (l *loop) reopen(s *session) {
 	}
 }
 
-// cannotBeat ends a session that has never been in force, on a store that will
-// not take its beat: the tasks that wait for it would wait forever.
-func (l *loop) cannotBeat(s *session, class core.Class) {
+// cannotBeat ends a session on a store that will not take its beat: the tasks that wait for
+// it would wait forever. After one of these terms that was in force they are not given up.
+func (l *loop) cannotBeat(s *session, why *core.Action) {
 	t := s.task
-	if t == nil || s.instance != nil || !class.Permanent() {
+	if t == nil || s.instance != nil || s.end != core.ReasonNone {
 		return
 	}
-	err := &Error{Kind: NotAcquired, Reason: core.ReasonUnusable, Class: class, Err: t.readFailures().lastError}
-	s.task = nil
-	l.drop(t)
-	l.giveUp(s, err)
+	err := &Error{Kind: NotAcquired, Reason: why.Reason, Class: why.Class, Err: t.readFailures().lastError}
+	l.post(message{do: func() { // not within its own step
+		if s.task == t && s.instance == nil {
+			s.task = nil
+			l.drop(t)
+			l.giveUp(s, err)
+		}
+	}})
 }
 
 // giveUp ends the tasks that wait for a session, since there can be none, with what

@@ -176,7 +176,7 @@ func (t *task) renews(r *request) *task {
 // recordAnswer takes an answer that was still waited for.
 func (l *loop) recordAnswer(r *request, ev *core.Event) {
 	if ev.Outcome != core.OutcomeUnknown {
-		l.outage.Answered(l.host.telemetry)
+		l.outage.Answered(l.host.telemetry, r.action.Kind)
 		return
 	}
 	if of := r.from.renews(r); of != nil {

@@ -22,12 +22,12 @@ semaphore has a new version whenever a permit is acquired or released.`,
 }
 
 func (a *app) watch(ctx context.Context, h *host.Host, q *query) error {
-	trouble := ""
+	trouble, seen := "", false
 	for s, err := range h.Watch(ctx, q.name) {
 		if err != nil {
 			var verb *store.Error
-			if errors.As(err, &verb) && verb.Class.Permanent() {
-				return err
+			if !seen && errors.As(err, &verb) && verb.Class.Permanent() {
+				return err // it has never been read
 			}
 			if out := exit.Of(err); trouble != out.Reason { // once, not once a second
 				trouble = out.Reason
@@ -35,7 +35,7 @@ func (a *app) watch(ctx context.Context, h *host.Host, q *query) error {
 			}
 			continue
 		}
-		trouble = ""
+		trouble, seen = "", true
 		if a.json {
 			err = a.report(report.StatusJSON(q.of(&s)))
 		} else {

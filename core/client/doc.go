@@ -32,7 +32,7 @@
 //	invoke     Wait, Body    the result of the work Terms.Name: found, or launch and then ended
 //	remote                   does the work for the holder that Terms name
 //	look                     reads the name once: seen, or refused
-//	watch                    seen at once and at every change, warned of a read that failed; until cancel
+//	watch                    seen at once and at every change, warned once of reads that fail; until cancel, or refused by a store that can never be read
 //	break                    ends another's lease: seen, if it can be read after that, and broken; or refused
 //	release                  of a claim that exists: gives it back. With Terms, of a new
 //	                         one: releases the lease of Terms.Holder

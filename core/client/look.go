@@ -14,13 +14,14 @@ const watchPoll = core.Second
 // aLook is the role of who reads a name and takes no part: once, at every change, or to
 // break what another holds.
 type aLook struct {
-	kind   core.EventKind // look, watch or break
-	terms  core.Config
-	wanted core.Protocol  // 0 is however the name is kept
-	strict *core.Observed // what the versions say, while the record is read
-	last   sight          // what a watch has shown; its state is 0 before the first
-	broken bool           // the name is read for what has become of it
-	epoch  core.Epoch     // of the break
+	kind    core.EventKind // look, watch or break
+	terms   core.Config
+	wanted  core.Protocol  // 0 is however the name is kept
+	strict  *core.Observed // what the versions say, while the record is read
+	last    sight          // what a watch has shown; its state is 0 before the first
+	failing bool           // a watch has told that it cannot read
+	broken  bool           // the name is read for what has become of it
+	epoch   core.Epoch     // of the break
 }
 
 // sight is what must change for a watch to show a name again.
@@ -121,9 +122,13 @@ func (k *aLook) hear(c *Client, cl *claim, a *core.Action) {
 			to.Reason = core.ReasonHeld
 		}
 		c.conclude(cl, &to)
-	case a.Kind == core.ActionRefused && k.kind == core.EventWatch && a.Reason != core.ReasonCancelled:
-		to := c.carry(a) // a read that failed; the next one may not
-		to.Kind, to.Claim = core.ActionWarned, cl.number
+	case a.Kind == core.ActionRefused && k.kind == core.EventWatch && a.Reason != core.ReasonCancelled &&
+		(k.last.state != 0 || !a.Class.Permanent()):
+		if !k.failing {
+			to := c.carry(a) // a read that failed; the next one may not
+			to.Kind, to.Claim = core.ActionWarned, cl.number
+		}
+		k.failing = true
 		k.again(c, cl, nil)
 	case a.Kind == core.ActionRefused:
 		c.conclude(cl, a)
@@ -200,6 +205,7 @@ func (k *aLook) result(c *Client, cl *claim, s *core.Observed) {
 	case core.EventBreak:
 		k.breaks(c, cl, s)
 	default:
+		k.failing = false
 		if now := (sight{s.State, s.Epoch, string(s.Holder), s.Remote}); now != k.last {
 			k.last = now
 			k.show(c, cl, &a)
@@ -301,7 +307,7 @@ func (k *aLook) copy(*twins) role {
 func (k *aLook) snapshot(s *base.Snapshot) {
 	s.Octet(uint8(k.kind))
 	s.Octet(uint8(k.wanted))
-	s.Bools(k.strict != nil, k.broken, k.last.remote)
+	s.Bools(k.strict != nil, k.broken, k.failing, k.last.remote)
 	s.Uint(uint64(k.epoch))
 	if k.strict != nil {
 		s.Observed(k.strict)

@@ -105,15 +105,22 @@ func TestLookThatFails(t *testing.T) {
 			}
 		}
 	}
-	watching := p.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
-	p.told = nil
-	p.until(p.now + int64(2*core.Second))
-	if got := p.heard(); !strings.HasPrefix(got, fmt.Sprint(watching, " warned unusable")) {
-		t.Error(got)
+	p.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{}) // a store that has never answered a read for good ends a watch
+	if a := p.latest[core.ActionRefused]; a.Reason != core.ReasonUnusable || a.Claim != p.last {
+		t.Errorf("a watch: %v", a.Reason)
 	}
 	b.fails = nil
-	p.until(p.now + int64(2*core.Second))
-	p.hears(fmt.Sprint("0 recovered; ", watching, " seen vacant"))
+	watching := p.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+	for _, class := range []core.Class{core.ClassUnauthorized, core.ClassNoSuchStore, core.ClassUnreachable} {
+		p.told = nil
+		b.fails = func(*core.Action) core.Class { return class }
+		p.until(p.now + int64(10*core.Second))
+		b.fails = nil
+		p.until(p.now + int64(2*core.Second))
+		if got := p.heard(); strings.Count(got, "warned") != 1 || !strings.HasPrefix(got, fmt.Sprint(watching, " warned un")) {
+			t.Errorf("%v: a watch that has read: %s", class, got)
+		}
+	}
 	if _, err := p.client.Step(core.Instant{Mono: p.now}, core.Event{
 		Kind: core.EventLook, Claim: p.last + 1, Terms: &core.Config{Name: "n", Protocol: 7},
 	}); err == nil {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/capability"
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
@@ -29,8 +30,13 @@ type requests struct {
 	busy      [laneKinds]int
 	ready     [laneKinds][]*queued
 	restUntil int64 // Mono: the store asked to be left alone until then
-	failed    int   // in a row
-	told      bool  // that there is an outage
+	outages   [base.Directions]outage
+}
+
+// outage is a time in which the store answers no reads, or no writes.
+type outage struct {
+	failed int  // requests in a row
+	told   bool // that there is one
 }
 
 // laneKind says how urgent a request is.
@@ -311,7 +317,7 @@ func (c *Client) answer(ev *core.Event) {
 	if ev.RetryAfter > 0 {
 		r.restUntil = max(r.restUntil, c.now.Mono+int64(min(ev.RetryAfter, core.MaxTTL)))
 	}
-	c.followOutage(ev)
+	c.followOutage(&f, ev)
 	if u == nil {
 		return
 	}
@@ -327,18 +333,26 @@ func (c *Client) answer(ev *core.Event) {
 	}
 }
 
-func (c *Client) followOutage(ev *core.Event) {
+// followOutage tells of an outage when it begins, once, and of its end. A transfer says
+// nothing of the store: it may be what is transferred that failed. That there is no such
+// request is no outage.
+func (c *Client) followOutage(f *flight, ev *core.Event) {
 	r := &c.requests
+	o := &r.outages[base.DirectionOf(f.verb)]
 	if ev.Outcome != core.OutcomeUnknown {
-		c.store.reached = true
-		if r.told {
+		c.store.reach.Note(ev, base.Flight{Verb: f.verb}, c.now.Mono)
+		told := o.told
+		*o = outage{}
+		if told && !r.outages[base.Reads].told && !r.outages[base.Writes].told {
 			c.emit(core.ActionRecovered)
 		}
-		r.failed, r.told = 0, false
 		return
 	}
-	if r.failed++; r.failed >= outageAfter && !r.told {
-		r.told = true
+	if f.lane == laneTransfer || ev.Class == core.ClassUnsupported {
+		return
+	}
+	if o.failed++; o.failed >= outageAfter && !o.told {
+		o.told = true
 		c.emit(core.ActionOutage).Class = ev.Class
 	}
 }

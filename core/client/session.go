@@ -3,7 +3,6 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/register"
-	"github.com/mopslock/mopslock/core/internal/strict"
 )
 
 // sessionIdle is how long a session is kept on which nobody stands.
@@ -110,6 +109,10 @@ func (s *session) hear(c *Client, u *unit, a *core.Action) {
 		c.watchCall(s)
 		c.called(s, a.Key, a.Epoch)
 	case core.ActionWarned:
+		if s.state == sessionOpening {
+			c.cannotOpen(s, u, a.Class)
+			return
+		}
 		c.saidOf(s, a)
 	case core.ActionLost:
 		c.saidOf(s, a)
@@ -201,11 +204,10 @@ func (c *Client) called(s *session, name string, epoch core.Epoch) {
 	}
 }
 
-// stepped implements owner: a session that has never been in force, on a store that will not
-// take its beat, would be waited for forever.
-func (s *session) stepped(c *Client, u *unit) {
-	class := u.machine.(*strict.Session).Class
-	if s.state != sessionOpening || !class.Permanent() || u.flights[0] != 0 {
+// cannotOpen ends a session on a store that will not take its beat: what waits for it would
+// wait forever. One of these terms that was in force before is waited for.
+func (c *Client) cannotOpen(s *session, u *unit, class core.Class) {
+	if s.until != 0 {
 		return
 	}
 	c.endSession(s, u)
@@ -215,6 +217,9 @@ func (s *session) stepped(c *Client, u *unit) {
 		}
 	}
 }
+
+// stepped implements owner.
+func (s *session) stepped(*Client, *unit) {}
 
 // keeps implements owner.
 func (s *session) keeps() bool { return true }

@@ -10,10 +10,10 @@ import (
 // abilities is what the client has found out about its store.
 type abilities struct {
 	creates capability.Verdict
-	seen    string // of capability.Ignored: what was seen
-	warned  bool   // that auto falls back on lastwriter
-	reached bool   // the store has said yes or no to something
-	asking  *unit  // finds it out, for all claims that wait for it
+	seen    string     // of capability.Ignored: what was seen
+	warned  bool       // that auto falls back on lastwriter
+	reach   base.Reach // what has worked
+	asking  *unit      // finds it out, for all claims that wait for it
 	waiting []*claim
 	own     string // key of the object that is created if the record is throttled, or ""
 }
@@ -54,7 +54,7 @@ func (c *Client) settle(cl *claim) {
 
 // question asks for a claim whether there is an object with a key.
 func (c *Client) question(cl *claim, key string) {
-	q := &capability.Question{Patience: capability.Patience{Wait: cl.asked.left(c), Answered: c.store.reached}, Key: key}
+	q := &capability.Question{Patience: capability.Patience{Wait: cl.asked.left(c), Reach: c.store.reach}, Key: key}
 	cl.unit = &unit{machine: q, owner: (*asking)(cl), claim: cl.number}
 	c.post(job{unit: cl.unit, kind: core.EventBegin})
 }
@@ -179,7 +179,7 @@ func (c *Client) awaitStore(cl *claim) {
 	}
 	if s.asking == nil {
 		p := &capability.Prober{
-			Patience: capability.Patience{Wait: capability.Silence, Answered: s.reached}, RNG: base.NewRNG(c.seed()), Own: s.own, Mutant: c.Mutant,
+			Patience: capability.Patience{Wait: capability.Silence, Reach: s.reach}, RNG: base.NewRNG(c.seed()), Own: s.own, Mutant: c.Mutant,
 		}
 		s.asking = &unit{machine: p, owner: s, lanes: fourLanes}
 		c.step(s.asking, core.Event{Kind: core.EventBegin})
@@ -281,7 +281,7 @@ func (d *delay) ring(c *Client) {
 		return
 	}
 	reason := core.ReasonLimit
-	if !c.store.reached {
+	if !c.store.reach.HasServed(base.Reads) {
 		reason = core.ReasonUnreachable // not once
 	}
 	c.store.waiting = without(c.store.waiting, cl)

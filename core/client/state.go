@@ -10,7 +10,8 @@ import (
 // AppendState implements core.Machine.
 func (c *Client) AppendState(dst []byte) []byte {
 	s := base.Snapshot(append(dst, uint8(core.MachineClient)))
-	s.Bools(c.more, c.closing, c.served, c.closed, c.store.warned, c.store.reached)
+	s.Bools(c.more, c.closing, c.served, c.closed, c.store.warned)
+	c.store.reach.Snapshot(&s)
 	c.rng.Snapshot(&s)
 	s.Int(c.now.Mono)
 	s.Int(c.now.Wall)
@@ -146,10 +147,12 @@ func snapshotUnit(s *base.Snapshot, u *unit) {
 }
 
 func (r *requests) snapshot(s *base.Snapshot) {
-	s.Bools(r.told)
+	for _, o := range r.outages {
+		s.Int(int64(o.failed))
+		s.Bools(o.told)
+	}
 	s.Uint(uint64(r.issued))
 	s.Int(r.restUntil)
-	s.Int(int64(r.failed))
 	flights := append([]flight(nil), r.table...)
 	slices.SortFunc(flights, func(a, b flight) int {
 		if a.id < b.id {

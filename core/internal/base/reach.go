@@ -9,10 +9,11 @@ type Direction uint8
 const (
 	Reads Direction = iota
 	Writes
-	directions
+	Directions // how many there are
 )
 
-func directionOf(verb core.ActionKind) Direction {
+// DirectionOf is which way a request goes.
+func DirectionOf(verb core.ActionKind) Direction {
 	switch verb {
 	case core.ActionGet, core.ActionExists, core.ActionList:
 		return Reads
@@ -27,7 +28,7 @@ const lookLimit = core.Second
 // Reach is what a machine knows of its store. Its patience depends on that, and not on the
 // request or the state that meets a failure (PROTOCOL T5). The zero value knows nothing.
 type Reach struct {
-	of     [directions]reached
+	of     [Directions]reached
 	within core.Duration // in which the first read must be answered; 0 is FirstAnswerLimit
 }
 
@@ -65,15 +66,11 @@ func (r *Reach) Inherit(from *Reach) {
 }
 
 // Serve says that both directions have worked.
-func (r *Reach) Serve() {
-	for d := range r.of {
-		r.of[d] = reached{served: true}
-	}
-}
+func (r *Reach) Serve() { *r = Reach{of: [Directions]reached{{served: true}, {served: true}}} }
 
 // Note takes an answer to a request that was sent at a Mono.
 func (r *Reach) Note(ev *core.Event, f Flight, now int64) {
-	d := directionOf(f.Verb)
+	d := DirectionOf(f.Verb)
 	of := &r.of[d]
 	if ev.Outcome != core.OutcomeUnknown {
 		*of = reached{served: true}
@@ -100,6 +97,9 @@ func (r *Reach) ClearWrites() { r.of[Writes] = reached{served: r.of[Writes].serv
 
 // HasServed reports whether the store has answered once in a direction.
 func (r *Reach) HasServed(d Direction) bool { return r.of[d].served }
+
+// IsSilent reports whether what was asked last in a direction has had no answer yet.
+func (r *Reach) IsSilent(d Direction) bool { return r.of[d].silent }
 
 // IsFailing reports whether the latest request of a direction has failed.
 func (r *Reach) IsFailing() bool { return r.Class() != core.ClassNone }
@@ -163,10 +163,10 @@ func (r *Reach) Reason(d Direction) core.Reason {
 	switch of := &r.of[d]; {
 	case of.served:
 		return core.ReasonLimit
-	case of.class == core.ClassOther || of.class.Permanent():
-		return core.ReasonUnusable
+	case of.class == core.ClassNone || of.class == core.ClassUnreachable || of.class == core.ClassThrottled:
+		return core.ReasonUnreachable
 	}
-	return core.ReasonUnreachable
+	return core.ReasonUnusable
 }
 
 // Snapshot writes it.

@@ -80,10 +80,10 @@ type Prober struct {
 	denied  int    // creates in a row that were told that the store has no such request
 	class   core.Class
 
-	issued core.RequestID
-	sent   int   // requests in flight
-	wakeAt int64 // Mono
-	out    []core.Action
+	issued   core.RequestID
+	inFlight int   // requests
+	wakeAt   int64 // Mono
+	out      []core.Action
 }
 
 // racer is one create of a race.
@@ -110,19 +110,23 @@ func (p *Prober) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	switch {
 	case p.step == probeEnd:
 	case ev.Kind == core.EventBegin:
-		p.begun = now.Mono
+		p.begin(now.Mono)
 		p.ask(now)
 	case ev.Kind == core.EventAnswer:
-		p.sent--
+		p.inFlight--
 		if p.step == probeRace {
 			p.raced(now, &ev)
 		} else {
 			p.answer(now, &ev)
 		}
-	case p.sent == 0 && now.Mono >= p.wakeAt:
-		p.ask(now)
+	case p.inFlight == 0 && now.Mono >= p.wakeAt:
+		if reason := p.ended(now.Mono); reason != core.ReasonNone {
+			p.refuse(reason)
+		} else {
+			p.ask(now)
+		}
 	}
-	if p.step != probeEnd && p.sent == 0 {
+	if p.step != probeEnd && p.inFlight == 0 {
 		p.out = append(p.out, core.Action{Kind: core.ActionWake, At: p.wakeAt})
 	}
 	return p.out, nil
@@ -139,7 +143,7 @@ func (p *Prober) answer(now core.Instant, ev *core.Event) {
 		p.wakeAt = now.Mono + int64(BetweenWrites)
 		return
 	}
-	p.Answered = true
+	p.note(now.Mono, p.verb(), ev.Outcome, ev.Class)
 	if p.step != probeCapability { // which is read again before each try, and says nothing of the try
 		p.retries = 0
 	}
@@ -213,14 +217,17 @@ func (p *Prober) raced(now core.Instant, ev *core.Event) {
 			}
 		}
 	}
-	switch {
-	case p.sent > 0:
+	if p.inFlight > 0 {
 		return
+	}
+	if p.winners+p.exists > 0 {
+		p.note(now.Mono, core.ActionCreate, core.OutcomeYes, core.ClassNone)
+	}
+	switch {
 	case p.winners > 1:
-		p.Answered = true
 		p.ignored(octets.UintText(uint64(p.winners)) + " of " + octets.UintText(competitors) + " creates at once were told yes")
 	case p.winners+p.exists > 0:
-		p.Answered, p.retries, p.denied, p.step = true, 0, 0, probeRead
+		p.retries, p.denied, p.step = 0, 0, probeRead
 	default:
 		p.doubt(now, p.class)
 		return
@@ -247,16 +254,31 @@ func (p *Prober) doubt(now core.Instant, class core.Class) {
 		p.ask(now)
 		return
 	}
-	again, reason := p.unknown(now.Mono, class, aside)
+	again, reason := p.unknown(now.Mono, p.verb(), class, aside)
 	if reason != core.ReasonNone {
-		p.step = probeEnd
-		p.out = append(p.out, core.Action{Kind: core.ActionRefused, Reason: reason, Class: class})
+		p.refuse(reason)
 		return
 	}
 	p.wakeAt, p.step = again, probeCapability // from the beginning: it is unknown what is there now
 	if p.Own != "" {                          // the record does not matter any more
 		p.step = probeTry
 	}
+}
+
+func (p *Prober) refuse(reason core.Reason) {
+	p.step = probeEnd
+	p.out = append(p.out, core.Action{Kind: core.ActionRefused, Reason: reason, Class: p.Reach.Class()})
+}
+
+// verb is that of the requests of the step.
+func (p *Prober) verb() core.ActionKind {
+	switch p.step {
+	case probeCapability, probeRead:
+		return core.ActionGet
+	case probeWriteFinding:
+		return core.ActionPut
+	}
+	return core.ActionCreate
 }
 
 // stepAside creates an object of the client's own from now on, if the store throttles the
@@ -307,7 +329,7 @@ func (p *Prober) ask(now core.Instant) {
 
 func (p *Prober) request(now core.Instant, verb core.ActionKind, key string) *core.Action {
 	p.issued++
-	p.sent++
+	p.inFlight++
 	p.out = append(p.out, core.Action{Kind: verb, Request: p.issued, Key: key, Limit: p.limit(now.Mono)})
 	return &p.out[len(p.out)-1]
 }
@@ -343,7 +365,7 @@ func (p *Prober) AppendState(dst []byte) []byte {
 	s.Int(int64(p.denied))
 	s.Octet(uint8(p.class))
 	s.Uint(uint64(p.issued))
-	s.Int(int64(p.sent))
+	s.Int(int64(p.inFlight))
 	s.Int(p.wakeAt)
 	return s
 }

@@ -62,7 +62,7 @@ const (
 	MessageContactLost  = "contact with the store lost; trying on"
 	MessageLeaseLost    = "lease lost"
 	MessagePermitLost   = "permit lost"
-	MessageOutage       = "the store fails every request"
+	MessageOutage       = "the store fails all reads, or all writes"
 	MessageLeftToExpire = "closed before it was released; it expires by itself"
 )
 

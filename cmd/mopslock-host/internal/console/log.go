@@ -21,7 +21,7 @@ func (l *logHandler) Enabled(_ context.Context, level slog.Level) bool {
 
 func (l *logHandler) Handle(_ context.Context, r slog.Record) error {
 	switch r.Message {
-	case host.MessageLeaseLost, host.MessagePermitLost, host.MessageContactLost, host.MessageOutage, host.MessageLeftToExpire:
+	case host.MessageLeaseLost, host.MessagePermitLost, host.MessageContactLost, host.MessageLeftToExpire:
 		return nil // the command says so itself, and what follows
 	}
 	var text strings.Builder

@@ -40,10 +40,11 @@ Exit status:
   0, 1       fine; 1: status found it vacant or released, break nothing to break, ls none, replay a difference,
              explore or simulate a counter-example
   64         usage: bad flag, name, URL or lease text
-  69         the store is unauthorized, missing, or unreachable (silent for 5 s); --engine does not run; stdout, or
-             the file of remote's result, cannot be written
+  69         the store is unauthorized, missing, or unreachable; it has answered no read, or taken no write, for 5 s;
+             it failed when --wait was over; --engine does not run; stdout, or the file of remote's result, cannot be
+             written
   70         invoke: the launcher ended, and there is no result
-  75         not acquired within --wait
+  75         not acquired within --wait: another holds it
              break: another process holds it than --holder names, or than was shown
   76         the lease, or the permit, was lost: taken, broken, released, or not renewed in time
   77         the lease cannot be maintained (accompany, remote)
@@ -143,18 +144,27 @@ func leaseExit(e *host.Error) *Error {
 		out.Status = StatusLost
 	case e.Kind == host.NoResult:
 		out.Status = StatusNoResult
-	case e.Class.Permanent(),
-		e.Kind == host.NotAcquired && (e.Reason == core.ReasonUnreachable || e.Reason == core.ReasonUnusable):
+	case e.Class.Permanent(), e.Kind == host.NotAcquired && isStoreFault(e):
 		out.Status = StatusUnavailable
 	case e.Kind == host.NothingToJoin:
 		out.Status = StatusCannotKeep
 	default:
 		out.Status = StatusNotAcquired
-		if e.Reason == core.ReasonLimit && e.Seen != nil { // other errors name the holder themselves
-			out.Text += "; last seen " + report.Waiting(e.Seen)
-		}
+	}
+	if e.Reason == core.ReasonLimit && e.Seen != nil { // other errors name the holder themselves
+		out.Text += "; last seen " + report.Waiting(e.Seen)
 	}
 	return out
+}
+
+// isStoreFault reports whether the store is why a lease was not acquired: nobody was seen to
+// hold it, or the store has failed since.
+func isStoreFault(e *host.Error) bool {
+	switch e.Reason {
+	case core.ReasonUnreachable, core.ReasonUnusable:
+		return true
+	}
+	return e.Reason == core.ReasonLimit && (e.Class != core.ClassNone || e.Seen == nil)
 }
 
 // Written returns the exit for an error of writing to stdout. A reader that has closed the pipe
