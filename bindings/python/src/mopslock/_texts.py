@@ -69,7 +69,7 @@ def refused(
     if reason == "unreachable":
         told = said("", cause)
         return errors.Unreachable(
-            f"{text}the store has not answered once{told}; check its URL and the network", reason=reason
+            f"{text}the store does not answer{told}; check its URL and the network", reason=reason
         )
     kind = errors.CLASSES.get(class_, errors.StoreError)
     return kind(f"{text}the store cannot be used{said(class_, cause)}; {advice(class_)}", reason=reason, seen=seen)
