@@ -17,7 +17,7 @@ func (l *loop) notice(t *task, a *core.Action) {
 		return
 	case core.ActionWarned:
 		if t.beats != nil && a.Reason != core.ReasonEmptied {
-			l.cannotBeat(t.beats, a)
+			l.cannotBeat(t.beats, a.Reason, a.Class)
 			return
 		}
 		l.warn(t, a)

@@ -147,13 +147,14 @@ func (l *loop) reopen(s *session) {
 }
 
 // cannotBeat ends a session on a store that will not take its beat: the tasks that wait for
-// it would wait forever. After one of these terms that was in force they are not given up.
-func (l *loop) cannotBeat(s *session, why *core.Action) {
+// it would wait forever. After one of these terms that was in force they are given up only
+// where the store refuses for good.
+func (l *loop) cannotBeat(s *session, reason core.Reason, class core.Class) {
 	t := s.task
-	if t == nil || s.instance != nil || s.end != core.ReasonNone {
+	if t == nil || s.instance != nil || s.end != core.ReasonNone && !class.Permanent() {
 		return
 	}
-	err := &Error{Kind: NotAcquired, Reason: why.Reason, Class: why.Class, Err: t.readFailures().lastError}
+	err := &Error{Kind: NotAcquired, Reason: reason, Class: class, Err: t.readFailures().lastError}
 	l.post(message{do: func() { // not within its own step
 		if s.task == t && s.instance == nil {
 			s.task = nil

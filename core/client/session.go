@@ -109,11 +109,10 @@ func (s *session) hear(c *Client, u *unit, a *core.Action) {
 		c.watchCall(s)
 		c.called(s, a.Key, a.Epoch)
 	case core.ActionWarned:
+		c.saidOf(s, a)
 		if s.state == sessionOpening {
 			c.cannotOpen(s, u, a.Class)
-			return
 		}
-		c.saidOf(s, a)
 	case core.ActionLost:
 		c.saidOf(s, a)
 		s.end = a.Reason
