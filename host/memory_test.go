@@ -126,3 +126,6 @@ type orderlyStore struct {
 }
 
 func (s orderlyStore) Orderly() bool { return s.tells() }
+
+// ClockSteps: it is dated by a clock that may be set, as a directory is.
+func (s orderlyStore) ClockSteps() (steps bool, why string) { return true, "" }

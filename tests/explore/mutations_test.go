@@ -85,7 +85,8 @@ func (k *mutantMaker) mutantWorlds() []shownMutation {
 		{s.behindGateway, within, "empty-list-believed"},
 		{s.crowd, within, "overallocate"},
 		{s.overtaken, held, "settle-at-version"},
-		{s.outlived, held, "id-reused permit-outlives-session"},
+		{s.outlived, held, "id-reused"},
+		{s.outlived, check.QuietWhenIdle, "permit-outlives-session"},
 		{s.leavingBeside, within, "leaving-handed-out"},
 		{k.leaving, check.QuietWhenIdle, "leaving-handed-out"},
 	}

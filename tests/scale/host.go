@@ -122,6 +122,7 @@ func (w *world) heedSession(u *unit, a *core.Action) {
 				return
 			}
 		}
+	case core.ActionWarned: // its writes have not worked yet: it goes on
 	default:
 		panic("scale: a session says " + a.Kind.String())
 	}

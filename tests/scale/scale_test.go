@@ -48,23 +48,25 @@ func TestSameSeedSameBytes(t *testing.T) {
 	}
 }
 
-// TestHoldingCostsTwoRequestsARenewal: in fair weather a renewal is one put and one
-// exists, each TTL/3 × [5/6, 1], and there is nothing more: no lease asks for itself.
-func TestHoldingCostsTwoRequestsARenewal(t *testing.T) {
+// TestHoldingCostsPutAndExists: in fair weather a renewal is one put and one exists, each
+// TTL/3 × [5/6, 1], each second one asks for the session's own object as well (N3), and
+// there is nothing more: no lease asks for itself.
+func TestHoldingCostsPutAndExists(t *testing.T) {
 	w := play(t, "s3-16", 200, func(p *plan) { p.cloud = s3 })
 	s := &w.stats
 	if s.losses != 0 || s.dead != 0 || s.refusals != 0 || s.throttled != [2]int64{} || s.holding != 2000 {
 		t.Errorf("lost %d leases and %d sessions, refused %d, throttled %v, %d held in the end", s.losses, s.dead, s.refusals, s.throttled, s.holding)
 	}
 	third := w.plan.ttl / 3
-	if s.retried != 0 || s.intervals.least < third/6*5 || s.intervals.most > third {
-		t.Errorf("%d renewals took another number of requests than 2; they came each %v to %v", s.retried, s.intervals.least, s.intervals.most)
+	renewals := int64(s.late.seen)
+	if s.retried > renewals/2+200 || s.intervals.least < third/6*5 || s.intervals.most > third {
+		t.Errorf("%d renewals of %d took another number of requests than 2; they came each %v to %v", s.retried, renewals, s.intervals.least, s.intervals.most)
 	}
 	puts, exists := s.verbs[core.ActionPut], s.verbs[core.ActionExists]
 	if other := s.writers() + s.readers() + s.verbs[core.ActionDelete] - puts - exists; other != 0 {
 		t.Errorf("%d requests were neither put nor exists", other)
 	}
-	if renewals := int64(s.late.seen); max(puts, exists) > renewals+200 || min(puts, exists) < renewals-200 { // less those under way
+	if max(puts, exists*2/3) > renewals+200 || min(puts, exists*2/3) < renewals-200 { // less those under way
 		t.Errorf("%d puts and %d exists for %d renewals", puts, exists, renewals)
 	}
 	if least := w.plan.ttl*9/10 - third - time.Second*5; s.left.least < least {
@@ -101,7 +103,7 @@ func TestOneHolder(t *testing.T) {
 
 // TestOverlapIsCounted: the simulation notices two holders.
 func TestOverlapIsCounted(t *testing.T) {
-	w := play(t, "s3-16", 2, nil)
+	w := play(t, "s3-16", 200, nil)
 	first, second := w.processes[0].slots[0], w.processes[1].slots[0]
 	second.register = first.register
 	if w.held(second); w.stats.overlaps != 1 {

@@ -170,7 +170,7 @@ func (w *world) aim(r *request) {
 	bucket := uint64(0)
 	switch {
 	case strings.HasPrefix(r.key, core.SessionPrefix):
-		if len(r.key) == sessionIDEnd+len("/beat") {
+		if !strings.HasPrefix(r.key[sessionIDEnd:], "/call/") {
 			r.object = w.objectAt(r.key)
 		}
 		bucket = digit(r.key[len(core.SessionPrefix)])

@@ -26,7 +26,7 @@ func TestMutationsAreCaught(t *testing.T) {
 		{"session-without-calls", lease, check.NoOverlap},
 		{"join-drops-session", lease, check.NoOverlap},
 		{"deadline-from-answer", lease, check.NoOverlap},
-		{"unknown-is-yes", lease, check.OneHolderPerEpoch},
+		{"unknown-is-yes", lease, whatever}, // a version that is not the holder's, or two that hold
 		{"release-left-to-expire", lease, check.EventuallyHeld},
 		{"forget-unknown-create", lease, check.EventuallyHeld},
 		{"late-renewal", lease, whatever}, // when two hold at once, the token tells first, or the deadline
