@@ -21,7 +21,7 @@ from ways import LIVES, SOON, WAYS, Place, opened, stamp, thread
 def test_close_releases_what_is_held_and_the_store_can_be_used_again(place: Place) -> None:
     leases = [mopslock.acquire(place.store, f"n{i}", ttl=LIVES) for i in range(5)]
     same = Place.of(place.way, place.root.parent / "same")
-    same.root.mkdir()
+    same.root.mkdir(exist_ok=True)
     others = [mopslock.acquire(store, "other", ttl=LIVES) for store in (place.other().store, same.store)]
     mopslock.close(place.store)
     assert all(place.released(f"n{i}") for i in range(5))
@@ -41,7 +41,7 @@ def test_close_of_all_closes_every_host(tmp_path: Path) -> None:
     places = [Place.of(way, tmp_path / f"{way}{i}") for way in WAYS for i in range(2)]
     leases = []
     for place in places:
-        place.root.mkdir()
+        place.root.mkdir(exist_ok=True)
         leases.append(mopslock.acquire(place.store, "n", ttl=LIVES))
     mopslock.close()
     assert all(lease.lost for lease in leases)

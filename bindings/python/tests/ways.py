@@ -214,6 +214,10 @@ class Failing(Directory):
             raise self.on_put
         super().put(key, body)
 
+    def overwrite(self, key: str, body: bytes) -> bool:
+        self.put(key, body)
+        return True
+
 
 def stamp(seconds: float) -> str:
     """An instant so many seconds from now, as records have it."""
