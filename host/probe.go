@@ -152,7 +152,9 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 		p.wakeAt = now.Mono + int64(betweenWrites)
 		return
 	}
-	p.noteAnswer()
+	if p.step != probeRecord || ev.Outcome == core.OutcomeYes { // a store that is not there says no as well (PROTOCOL T5)
+		p.noteAnswer()
+	}
 	if p.step != probeCapability { // which is read again before each try, and says nothing of the try
 		p.retries = 0
 	}

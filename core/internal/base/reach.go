@@ -73,7 +73,8 @@ func (r *Reach) Note(ev *core.Event, f Flight, now int64) {
 	d := DirectionOf(f.Verb)
 	of := &r.of[d]
 	if ev.Outcome != core.OutcomeUnknown {
-		*of = reached{served: true}
+		// S3's HEAD of an object in a bucket that is not there is a no like any other.
+		*of = reached{served: of.served || f.Verb != core.ActionExists || ev.Outcome == core.OutcomeYes}
 		return
 	}
 	if !of.silent {
