@@ -117,7 +117,8 @@ type Host struct {
 	closeStore sync.Once
 }
 
-// Reached reports whether the store has answered anything yet.
+// Reached reports whether the store has answered anything yet. That an object is not there
+// is no such answer to exists: a store that is not there says it as well.
 func (h *Host) Reached() bool { return h.reached.Load() }
 
 // origin is what our records tell people about their writer.

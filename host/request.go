@@ -187,7 +187,8 @@ func (l *loop) ask(r *request) (core.Event, error) {
 	event := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
 	err := l.send(r, &event)
 	no := errors.Is(err, store.ErrAbsent) || errors.Is(err, store.ErrExists)
-	if err == nil || no {
+	// A store that is not there says no to exists as well (PROTOCOL T5).
+	if err == nil || no && a.Kind != core.ActionExists {
 		l.host.reached.Store(true)
 		if !isRead(a.Kind) {
 			l.host.written.Store(true)
