@@ -389,6 +389,16 @@ func (r *Register) Newest(ev *core.Event) (n core.Epoch, found bool) {
 	return 0, true
 }
 
+// LeavesOut reports whether a list does not show the newest version that is known: it is no
+// list of this name, or somebody has emptied the prefix.
+func (r *Register) LeavesOut(ev *core.Event) bool {
+	if ev.Outcome == core.OutcomeUnknown || r.Doing != ForList && r.Doing != ForConfirm {
+		return false
+	}
+	n, found := r.Newest(ev)
+	return found && n < r.Cur.N
+}
+
 // LossBy is why a tenure is over that the version just read is not of, or ends;
 // none while it goes on.
 func (r *Register) LossBy(tenure core.HolderID) core.Reason {

@@ -29,7 +29,7 @@ func (s *Semaphore) observe() {
 
 func (s *Semaphore) answer(ev *core.Event, f base.Flight) {
 	if !s.Tidying() {
-		s.Reach.Note(ev, f, s.Now.Mono)
+		s.note(*ev, f)
 	}
 	switch {
 	case s.Tidying():
@@ -46,6 +46,15 @@ func (s *Semaphore) answer(ev *core.Event, f base.Flight) {
 		s.Observation.Latest = f.Sent
 		s.observed(ev, f)
 	}
+}
+
+// note takes what an answer says of the store. A list that leaves out what is known to be
+// there is no answer; nor is it one when exists then finds that.
+func (s *Semaphore) note(ev core.Event, f base.Flight) {
+	if s.LeavesOut(&ev) || s.Doing == register.ForSelf && ev.Outcome == core.OutcomeYes {
+		ev.Outcome, ev.Class = core.OutcomeUnknown, core.ClassOther
+	}
+	s.Reach.Note(&ev, f, s.Now.Mono)
 }
 
 // observationFailed: each caller goes on for as long as it has patience with the store.

@@ -173,9 +173,6 @@ func (l *Lease) confirmWin() { l.AskNewest("", l.RequestLimit(l.attemptBy())) }
 func (l *Lease) verified(ev *core.Event) {
 	sent := l.Cur.Boottime
 	n, found := l.Newest(ev)
-	if ev.Outcome != core.OutcomeUnknown && found && n < l.Cur.N {
-		ev.Outcome, ev.Class = core.OutcomeUnknown, core.ClassOther // our version is there: it is no list of this name
-	}
 	switch {
 	case ev.Outcome == core.OutcomeUnknown:
 		l.Class = ev.Class

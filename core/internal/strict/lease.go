@@ -126,6 +126,9 @@ func (l *Lease) become(to core.LeaseState) {
 }
 
 func (l *Lease) answer(ev *core.Event, f base.Flight) {
+	if l.State == core.LeaseVerifying && l.LeavesOut(ev) { // our version is there
+		ev.Outcome, ev.Class = core.OutcomeUnknown, core.ClassOther
+	}
 	l.Reached(&l.Machine, ev, f)
 	if l.Tidying() {
 		l.Tidied(ev)
