@@ -198,3 +198,22 @@ func TestAcquireFails(t *testing.T) {
 		p.idle()
 	})
 }
+
+// On S3 a HEAD in a bucket that is not there is told no, as for any object: that is no sign
+// that the store can be read.
+func TestAcquireInNoBucket(t *testing.T) {
+	each(t, map[string]core.Protocol{"auto": 0, "strict": core.ProtocolStrict}, func(w *world, _ string, protocol core.Protocol) {
+		p := w.host()
+		p.store.on(func(c call) fault {
+			if c.verb == "exists" {
+				return fine
+			}
+			return fault{class: core.ClassNoSuchStore}
+		})
+		_, err := p.Acquire(background, "n", &AcquireOptions{Terms: Terms{Protocol: protocol}})
+		w.is(err, &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
+		e, _ := errors.AsType[*Error](err)
+		w.same("class", e.Class, core.ClassNoSuchStore)
+		p.idle()
+	})
+}

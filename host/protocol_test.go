@@ -248,6 +248,8 @@ func TestResolveTogether(t *testing.T) {
 		all.Wait()
 		w.same("tries", p.store.count("create", capabilityKey), competitors)
 		w.within("after", time.Since(begun), 0, 12*time.Second)
+		deaf.store.heal()
+		w.ok(errOf(deaf.Inspect(background, "n"))) // it has been read, so that waiters carry on
 		deaf.store.when("", storePrefix, fault{class: core.ClassUnreachable})
 		for _, wait := range []time.Duration{minute, time.Second} {
 			begun = time.Now()

@@ -188,7 +188,7 @@ func (l *loop) ask(r *request) (core.Event, error) {
 	err := l.send(r, &event)
 	no := errors.Is(err, store.ErrAbsent) || errors.Is(err, store.ErrExists)
 	// A store that is not there says no to exists as well (PROTOCOL T5).
-	if err == nil || no && a.Kind != core.ActionExists {
+	if none := a.Kind == core.ActionExists && event.Outcome == core.OutcomeNo; (err == nil || no) && !none {
 		l.host.reached.Store(true)
 		if !isRead(a.Kind) {
 			l.host.written.Store(true)
