@@ -29,8 +29,8 @@ type node struct {
 	notices string // a file
 }
 
-// node begins a claim of a kind on a name.
-func (s *stage) node(kind, name string, terms ...string) *node {
+// needsNode skips a test where there is no node.
+func (s *stage) needsNode() {
 	s.Helper()
 	version, err := exec.Command("node", "--version").Output()
 	if err != nil {
@@ -40,6 +40,12 @@ func (s *stage) node(kind, name string, terms ...string) *node {
 		s.Skip("no node: ", err)
 	}
 	s.Logf("node %s", version)
+}
+
+// node begins a claim of a kind on a name.
+func (s *stage) node(kind, name string, terms ...string) *node {
+	s.Helper()
+	s.needsNode()
 	script, err := filepath.Abs("nodehost/host.mjs")
 	if err != nil {
 		s.Fatal(err)
@@ -86,9 +92,11 @@ func (n *node) hears(kind string) (found told) {
 
 // TestNodeHostIsSmall: what it says of itself.
 func TestNodeHostIsSmall(t *testing.T) {
-	text, err := os.ReadFile("nodehost/host.mjs")
-	if lines := bytes.Count(text, []byte("\n")); err != nil || lines > 250 {
-		t.Errorf("%d lines, %v", lines, err)
+	for file, limit := range map[string]int{"host.mjs": 170, "directory.mjs": 130, "clock.mjs": 20} {
+		text, err := os.ReadFile("nodehost/" + file)
+		if lines := bytes.Count(text, []byte("\n")); err != nil || lines > limit {
+			t.Errorf("%s: %d lines, %v", file, lines, err)
+		}
 	}
 }
 
@@ -148,5 +156,27 @@ func TestNodePermitAndWork(t *testing.T) {
 	s.exits(p, 0)
 	if got := p.out.String(); got != "the result\n" || s.read("ran") != "" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestNodeRoot: the directory of a store is made once, and another one is never taken for it.
+func TestNodeRoot(t *testing.T) {
+	s := newStage(t)
+	s.needsNode()
+	script, err := filepath.Abs("nodehost/directory_test.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exits(s.start("node", script, filepath.Join(s.dir, "mnt", "store")), 0)
+}
+
+// TestNodeMakesNone: with create=false a missing directory is not made, and stderr says so.
+func TestNodeMakesNone(t *testing.T) {
+	s := newStage(t)
+	n := s.node("acquire", "n", "create=false")
+	n.hears("refused")
+	s.exits(n.process, 0)
+	if _, err := os.Stat(filepath.Join(s.dir, "store")); err == nil || !strings.Contains(n.said.String(), "create=false") {
+		t.Errorf("%v, %s", err, n.said.String())
 	}
 }

@@ -1,37 +1,20 @@
 // A host in JavaScript: the module of wasm/ in this process, which decides everything, and a
-// directory as the store. It is a model for other languages; bindings/README.md says what a host owes.
+// directory as the store (directory.mjs). It is a model for other languages; bindings/README.md says
+// what a host owes.
 //
 //   node host.mjs DIR KIND NAME [TERM=VALUE ...]
 //
 // begins one claim (acquire, permit, invoke, remote, look, break, ...), prints each notice as a line of
 // JSON, and takes commands from lines of its input: release, cancel, leave, or ended yes|no [FILE].
+// With create=false, DIR must be there.
+import { mono, wall } from "./clock.mjs";
+import { Directory } from "./directory.mjs";
 import { encode, decode } from "./msgpack.mjs";
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs/promises";
-import { readFileSync } from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { createInterface } from "node:readline";
-
-// ---- the clocks
-
-// mono counts the time that the machine was suspended: on Linux the kernel's uptime does, in
-// steps of 10 ms. Elsewhere the runtime's clock stands still meanwhile, so whatever the wall
-// clock has gone ahead of it is added: a claim may end too early by that, but never too late.
-let last = 0n, ahead = 0n;
-export function mono() {
-  let now;
-  try {
-    now = BigInt(Math.round(parseFloat(readFileSync("/proc/uptime", "utf8")) * 100)) * 10_000_000n;
-  } catch {
-    now = process.hrtime.bigint();
-    const apart = wall() - now;
-    if (ahead === 0n || apart > ahead) ahead = apart;
-    now += ahead;
-  }
-  return (last = now > last ? now : last);
-}
-const wall = () => BigInt(Date.now()) * 1_000_000n;
 
 // ---- the module
 export class Engine {
@@ -87,70 +70,6 @@ export class Engine {
     const answer = this.#call((n) => this.exports.step(this.handle, n), input);
     if ((this.steps = (this.steps ?? 0) + 1) % 1000 === 0) this.exports.gc(); // nothing else in the guest collects
     return answer;
-  }
-}
-
-// ---- the store: the object KEY is the file DIR/KEY
-const orAbsent = (promise) => promise.catch((error) => { if (error.code !== "ENOENT" && error.code !== "ENOTDIR") throw error; });
-const classes = { EACCES: "unauthorized", EPERM: "unauthorized", EROFS: "read_only", ENOSPC: "full", EDQUOT: "full" };
-
-export class Directory {
-  constructor(root) { this.root = root; }
-  file(key) { return path.join(this.root, ...key.split("/")); }
-
-  // perform begins a request and answers it, once, as an event. A write that is late must not apply.
-  async perform(action, result, until) {
-    const answer = { kind: "answer", request: action.request, outcome: "yes" };
-    try {
-      if (!(await this[action.kind](action, answer, result, until))) answer.outcome = "no";
-    } catch (error) { return { ...answer, outcome: "unknown", class: classes[error.code] ?? "other" }; }
-    return answer; // whose keys stand in their order: each verb sets them so
-  }
-  async get({ key }, answer) {
-    const file = await orAbsent(fs.open(this.file(key)));
-    if (!file) return false;
-    try {
-      answer.stamp_ns = (await file.stat({ bigint: true })).mtimeNs; // before the body, as the keys stand
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(65537), 0, 65537, 0);
-      if (bytesRead > 0) answer.body = new Uint8Array(buffer.subarray(0, bytesRead));
-    } finally { await file.close(); }
-    return true;
-  }
-  async exists({ key }) { return (await orAbsent(fs.stat(this.file(key))))?.isFile() ?? false; }
-  put({ key, body, overwrites }, _, result, until) { return this.#write(key, body, until, fs.rename, overwrites); }
-  create({ key, body }, _, result, until) { return this.#write(key, body, until, fs.link); }
-  put_result({ key }, _, result, until) { return this.#write(key, result, until, fs.rename); }
-  create_result({ key }, _, result, until) { return this.#write(key, result, until, fs.link); }
-  async #write(key, body, until, apply, overwrites) { // whole and at once: link(2) makes it only if there is none
-    const to = this.file(key), temp = path.join(path.dirname(to), `.mopslock-tmp-${randomBytes(8).toString("hex")}`);
-    if (!(await (overwrites ? orAbsent(fs.stat(path.dirname(to))) : fs.mkdir(path.dirname(to), { recursive: true }).then(() => true)))) return false;
-    try {
-      await fs.writeFile(temp, body ?? "", { flush: true });
-      if (mono() >= until) throw new Error("too late: the name may be another's by now");
-      return await apply(temp, to).then(() => true, (error) => { if (error.code !== "EEXIST") throw error; });
-    } finally { await fs.rm(temp, { force: true }); }
-  }
-  async delete({ key }) {
-    await fs.rm(this.file(key), { force: true });
-    for (let dir = path.dirname(this.file(key)); dir.length > this.root.length; dir = path.dirname(dir)) {
-      try { await fs.rmdir(dir); } catch { break; } // not empty
-    }
-    return true;
-  }
-  async list({ key: prefix, after = "", count }, answer) {
-    const top = prefix.slice(0, prefix.lastIndexOf("/") + 1), page = [], most = Math.min(count, 256);
-    let more = false;
-    const names = (await orAbsent(fs.readdir(this.file(top), { recursive: true }))) ?? [];
-    const keys = names.map((name) => top + name).filter((key) => key.startsWith(prefix) && key > after && !key.includes("/.mopslock-tmp-"));
-    for (const key of keys.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))) {
-      const found = await orAbsent(fs.stat(this.file(key), { bigint: true }));
-      if (!found?.isFile()) continue; // a directory, or removed meanwhile
-      if (page.length === most) { more = true; break; }
-      page.push([key, found.mtimeNs]);
-    }
-    if (page.length > 0) answer.entries = page;
-    if (more) answer.more = true;
-    return true;
   }
 }
 
@@ -231,7 +150,7 @@ async function main([dir, kind, name, ...rest]) {
   let closing = false;
   const print = (key, v) => (typeof v === "bigint" ? Number(v) : v instanceof Uint8Array ? Buffer.from(v).toString() : v);
   const ends = kind === "invoke" || kind === "remote" ? ["left"] : ["refused", "lost", "released", "left", "broken", kind === "look" && "seen"];
-  const client = new Client(engine, new Directory(path.resolve(dir)), (action) => {
+  const client = new Client(engine, new Directory(path.resolve(dir), given.create !== "false"), (action) => {
     console.log(JSON.stringify(action, print));
     if (action.kind === "closed") process.exit(0);
     if (action.claim && ends.includes(action.kind)) close();
