@@ -60,7 +60,7 @@
 //	idle      -> releasing  release of a printed lease: list
 //	observing -> claiming   free: create
 //	observing -> waiting    held by another, or there is no session yet; and the caller waits
-//	observing -> refused    held and tried once; cancelled; limit; store unreachable or unusable; not for us to judge
+//	observing -> refused    held and tried once; free, and lastwriter claims it; cancelled; limit; store unreachable or unusable; not for us to judge
 //	waiting   -> observing  a newer version, changed, or it can be dead: observe
 //	waiting   -> refused    limit; cancelled; store unusable
 //	claiming  -> held       created in time

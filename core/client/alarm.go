@@ -89,3 +89,11 @@ func (s *alarms) first() *alarm {
 
 // isDue reports whether one has rung by now.
 func (s *alarms) isDue(now int64) bool { return len(s.all) > 0 && s.all[0].at <= now }
+
+// snapshot writes when it rings, if it is armed.
+func (a *alarm) snapshot(s *base.Snapshot) {
+	s.Bools(a.index != 0)
+	if a.index != 0 {
+		s.Int(a.at)
+	}
+}

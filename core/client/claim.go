@@ -187,12 +187,39 @@ func (cl *claim) stepped(c *Client, u *unit) {
 	case u.gone:
 	case u.machine.Idle():
 		c.remove(cl)
-	case cl.missed && cl.as.canLook(cl):
-		cl.missed = false
-		c.post(job{claim: cl, kind: core.EventChanged})
+	case cl.lookAgain(c):
 	default:
 		c.repose(cl)
 	}
+}
+
+// canLook reports whether its machine would use changed at this moment.
+func (cl *claim) canLook() bool {
+	if cl.asked != nil {
+		return leaseState(cl) == core.LeaseWaiting
+	}
+	return cl.as.canLook(cl)
+}
+
+// lookAgain tells the machine of a change that was told while a look was under way.
+func (cl *claim) lookAgain(c *Client) bool {
+	if !cl.missed || !cl.canLook() {
+		return false
+	}
+	cl.missed = false
+	c.post(job{claim: cl, kind: core.EventChanged})
+	return true
+}
+
+// claimOf is the claim whose lease a unit's machine is about, or nil.
+func claimOf(o owner) *claim {
+	switch o := o.(type) {
+	case *claim:
+		return o
+	case *yielding:
+		return (*claim)(o)
+	}
+	return nil
 }
 
 // keeps implements owner.
@@ -225,7 +252,7 @@ func (c *Client) tell(cl *claim, kind core.EventKind, epoch core.Epoch) {
 	if kind == core.EventCalled {
 		cl.calls--
 	}
-	if kind == core.EventChanged && !cl.as.canLook(cl) {
+	if kind == core.EventChanged && !cl.canLook() {
 		cl.missed = cl.rest == nil
 		return
 	}
@@ -407,16 +434,13 @@ func (c *Client) step(u *unit, ev core.Event) { c.feed(u, &ev) }
 // feed is step with an event that is the client's to change. The event stays off the heap,
 // so no interface but the machine's sees it.
 func (c *Client) feed(u *unit, ev *core.Event) {
-	switch on := u.owner.(type) {
-	case *claim:
-		if on.protocol == core.ProtocolStrict {
-			c.inform(on.session, ev)
-		}
-	case *semaphore:
+	if cl := claimOf(u.owner); cl != nil && cl.protocol == core.ProtocolStrict {
+		c.inform(cl.session, ev)
+	} else if of, ok := u.owner.(*semaphore); ok {
 		if ev.Kind == core.EventChanged {
-			on.hint()
+			of.hint()
 		}
-		c.inform(on.session, ev)
+		c.inform(of.session, ev)
 	}
 	if u.gone {
 		return

@@ -328,7 +328,7 @@ func (c *Client) answer(ev *core.Event) {
 		}
 	}
 	c.feed(u, ev)
-	if cl, ok := u.owner.(*claim); ok {
+	if cl := claimOf(u.owner); cl != nil {
 		c.follow(cl, &f, ev)
 	}
 }

@@ -37,5 +37,8 @@ func (c *Client) isChecking(_ *claim, u *unit) bool {
 // tellsSessionFirst: a session that is past its deadline is stepped before what stands on it.
 func (c *Client) tellsSessionFirst() bool { return true }
 
+// yields: auto falls back on lastwriter only where no strict tenure can live.
+func (c *Client) yields() bool { return c.canStrict() }
+
 // nudges: who waits here is told of a release here.
 func (c *Client) nudges() bool { return true }

@@ -60,4 +60,6 @@ func (c *Client) isChecking(cl *claim, u *unit) bool {
 
 func (c *Client) tellsSessionFirst() bool { return !c.Has(base.SessionToldLast) }
 
+func (c *Client) yields() bool { return c.canStrict() && !c.Has(base.StrictUnseen) }
+
 func (c *Client) nudges() bool { return !c.Has(base.NobodyNudged) }

@@ -5,6 +5,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/capability"
 	"github.com/mopslock/mopslock/core/internal/octets"
+	"github.com/mopslock/mopslock/core/internal/strict"
 )
 
 // abilities is what the client has found out about its store.
@@ -20,8 +21,8 @@ type abilities struct {
 
 // settle finds out by which protocol a name is kept, and asks for the claim's machine then.
 // lastwriter is itself, without a request. Auto is lastwriter if the name has a lock.json,
-// since an old client would not see a strict lease; otherwise strict if the store honours
-// create-if-absent; otherwise lastwriter.
+// since an old client would not see a strict lease, as soon as no strict tenure lives there;
+// otherwise strict if the store honours create-if-absent; otherwise lastwriter.
 func (c *Client) settle(cl *claim) {
 	b := cl.asked
 	if !b.settles() {
@@ -108,9 +109,7 @@ func (q *asking) hear(c *Client, u *unit, a *core.Action) {
 	}
 	b.record = false
 	if b.lockFile = a.Count != 0; b.lockFile && b.protocol == 0 {
-		w := c.emit(core.ActionWarned)
-		w.Claim, w.Reason = cl.number, core.ReasonLockFile
-		c.settled(cl, core.ProtocolLastWriter)
+		c.yield(cl)
 		return
 	}
 	if !b.lockFile {
@@ -118,6 +117,65 @@ func (q *asking) hear(c *Client, u *unit, a *core.Action) {
 	}
 	c.settleStore(cl)
 }
+
+// yielding is a claim of auto whose name has a lock.json. An old client leaves one behind
+// on a name that strict holds. So the claim waits, as strict does, until no
+// strict tenure lives there; then lastwriter claims the name.
+//
+//	A  strict: v1 . . . . . . . . . . . . . . . . . . . . . released
+//	old        lock.json, released
+//	B                     auto: lock.json, v1 lives: waits . . . . . . lastwriter
+type yielding claim
+
+// yield looks for a strict tenure where there can be one.
+func (c *Client) yield(cl *claim) {
+	if !c.yields() {
+		c.fallBack(cl)
+		return
+	}
+	t := &cl.asked.terms
+	cfg := c.config(core.MachineLease, core.ProtocolStrict, &core.Config{Name: t.Name, Expiry: t.Expiry, StampSpread: t.StampSpread})
+	cfg.SeenFingerprint, cfg.SeenSince = cl.asked.printed, cl.asked.since
+	machine, err := c.newMachine(cfg)
+	if err != nil {
+		c.refuseTerms(cl, err)
+		return
+	}
+	machine.(*strict.Lease).Yields = true
+	cl.protocol = core.ProtocolStrict
+	cl.unit = &unit{machine: machine, owner: (*yielding)(cl), claim: cl.number}
+	c.step(cl.unit, core.Event{Kind: core.EventAcquire, Wait: cl.asked.left(c)})
+}
+
+// fallBack goes on by lastwriter, and says why.
+func (c *Client) fallBack(cl *claim) {
+	w := c.emit(core.ActionWarned)
+	w.Claim, w.Reason = cl.number, core.ReasonLockFile
+	c.settled(cl, core.ProtocolLastWriter)
+}
+
+// hear implements owner.
+func (y *yielding) hear(c *Client, u *unit, a *core.Action) {
+	cl := (*claim)(y)
+	switch {
+	case a.Kind != core.ActionRefused:
+		c.tenure(cl, a)
+	case a.Reason == core.ReasonLockFile:
+		c.drop(u)
+		cl.unit, cl.waiting = nil, false
+		c.unwatch(cl)
+		c.fallBack(cl)
+	default:
+		c.tenure(cl, a)
+		c.remove(cl)
+	}
+}
+
+// stepped implements owner.
+func (y *yielding) stepped(c *Client, _ *unit) { (*claim)(y).lookAgain(c) }
+
+// keeps implements owner.
+func (y *yielding) keeps() bool { return false }
 
 // resultAsked goes on where the store may be read and not written. A result that is there
 // needs no lease; otherwise the refusal stands.

@@ -136,10 +136,8 @@ func snapshotUnit(s *base.Snapshot, u *unit) {
 	if u == nil {
 		return
 	}
-	s.Bools(u.gone, u.index != 0)
-	if u.index != 0 {
-		s.Int(u.at)
-	}
+	s.Bools(u.gone)
+	u.alarm.snapshot(s)
 	for _, id := range u.flights {
 		s.Uint(uint64(id))
 	}
@@ -251,10 +249,7 @@ func (on *session) snapshot(s *base.Snapshot) {
 	s.Text(on.id)
 	s.Int(on.until)
 	s.Octet(uint8(on.state))
-	s.Bools(on.index != 0)
-	if on.index != 0 {
-		s.Int(on.at)
-	}
+	on.alarm.snapshot(s)
 	s.Uint(on.calls)
 	s.Octet(uint8(on.end))
 	snapshotUnit(s, on.unit)
@@ -396,6 +391,8 @@ func (t *twins) owner(o owner) owner {
 		return t.claim(o)
 	case *asking:
 		return (*asking)(t.claim((*claim)(o)))
+	case *yielding:
+		return (*yielding)(t.claim((*claim)(o)))
 	case *session:
 		return t.session(o)
 	case *semaphore:

@@ -89,6 +89,7 @@ func (k *mutantMaker) mutantWorlds() []shownMutation {
 		{s.outlived, check.QuietWhenIdle, "permit-outlives-session"},
 		{s.leavingBeside, within, "leaving-handed-out"},
 		{k.leaving, check.QuietWhenIdle, "leaving-handed-out"},
+		{k.besideAuto, overlap, "strict-unseen"},
 	}
 }
 

@@ -35,7 +35,7 @@ func (k *strictMaker) all() []*Scenario {
 	return []*Scenario{
 		k.plain(), k.release(), k.companion(), k.breaks(), k.observed(), k.sameBoot(), k.clone(), k.sessions(), k.sessionBreak(),
 		k.endless(), k.jumps(), k.restart(), k.twoLeases(), k.calledDoubtful(), k.calibrates(),
-		k.breakJoined(), k.breakObserved(), k.breakSameBoot(), k.changes(), k.leaving(), k.gateway(),
+		k.breakJoined(), k.breakObserved(), k.breakSameBoot(), k.changes(), k.leaving(), k.gateway(), k.besideAuto(),
 	}
 }
 
@@ -267,6 +267,22 @@ func (k *strictMaker) leaving() *Scenario {
 	a.Tell[0].Event.Terms.TTL, a.Tell[0].Event.Terms.Margin = core.TTL(lastingTTL), core.Duration(lastingTTL/10)
 	sc.Actors = []Actor{releases(a), k.acquirer("B", 100, false, lasts)}
 	return idleSession(sc)
+}
+
+// besideAuto: a name that is held by strict has a lock.json that an old client has released, and auto
+// comes to it.
+func (k *strictMaker) besideAuto() *Scenario {
+	sc := k.world("beside-auto", "an acquirer by strict, then one by auto, of a name with a lock.json")
+	b := newBlobs(strictUnit)
+	b.Blobs, _ = b.Blobs.Apply(start, &core.Action{
+		Kind: core.ActionPut, Key: leaseName + "/" + core.LockFile,
+		Body: []byte(`{"writer_id": "old", "expire_s": 5, "written_at": "2020-01-01T00:00:00+00:00", "released_at": "2020-01-01T00:00:00+00:00"}`),
+	})
+	a := k.acquirer("A", 99, true, nil)
+	auto := k.acquirer("B", 101, false, func(c *core.Config) { c.Protocol, c.Expiry = 0, 0 })
+	auto.Tell[0].Needs, auto.Tell[0].Token = tenureOf(a), 1
+	sc.Store, sc.Actors = b, []Actor{a, auto}
+	return sc
 }
 
 // lastingTTL is longer than a session is idle before it is left, and lasts a process with it.

@@ -61,6 +61,7 @@ const (
 
 	LeavingHandedOut  Mutation = "leaving-handed-out"  // a claim stands on a session that is being left
 	EmptyListBelieved Mutation = "empty-list-believed" // version 1 is held by the word of the list that showed nothing
+	StrictUnseen      Mutation = "strict-unseen"       // auto that finds a lock.json does not look for a strict tenure
 )
 
 // The mutations of a client, which package client catches itself.
@@ -90,7 +91,7 @@ func Mutations() []Mutation {
 		EndedBeatsMissed, BreakVerdictKept, ExistsBesidePut, BootClockUnchecked,
 		NoSecondLook, ResultOverwrites, LoserDelivers,
 		Overallocate, PermitFreedEarly, SettleAtVersion, IDReused, ReleaseLeft, PermitOutlivesSession,
-		HurriedClaim, HintRenews, LeavingHandedOut, EmptyListBelieved,
+		HurriedClaim, HintRenews, LeavingHandedOut, EmptyListBelieved, StrictUnseen,
 	}
 }
 

@@ -11,7 +11,7 @@ var LeaseEdges = [...]base.Edge[core.LeaseState]{
 	{From: core.LeaseIdle, To: core.LeaseReleasing, Why: "release of a printed lease: list"},
 	{From: core.LeaseObserving, To: core.LeaseClaiming, Why: "free: create"},
 	{From: core.LeaseObserving, To: core.LeaseWaiting, Why: "held by another, or there is no session yet; and the caller waits"},
-	{From: core.LeaseObserving, To: core.LeaseRefused, Why: "held and tried once; cancelled; limit; store unreachable or unusable; not for us to judge"},
+	{From: core.LeaseObserving, To: core.LeaseRefused, Why: "held and tried once; free, and lastwriter claims it; cancelled; limit; store unreachable or unusable; not for us to judge"},
 	{From: core.LeaseWaiting, To: core.LeaseObserving, Why: "a newer version, changed, or it can be dead: observe"},
 	{From: core.LeaseWaiting, To: core.LeaseRefused, Why: "limit; cancelled; store unusable"},
 	{From: core.LeaseClaiming, To: core.LeaseHeld, Why: "created in time"},

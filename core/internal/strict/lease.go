@@ -18,6 +18,7 @@ type Lease struct {
 	base.Lease
 
 	// Acquiring.
+	Yields   bool // to lastwriter: it waits until no tenure lives here, and claims nothing
 	holderID core.HolderID
 	Wants    bool       // the name is free, and the session is waited for
 	sampling bool       // a caller that tries once waits for a sample of the store's clock
@@ -224,6 +225,10 @@ func (l *Lease) observed(v register.Verdict) {
 		l.refuse(unfit(&l.Cur))
 		return
 	case register.Free:
+		if l.Yields {
+			l.refuse(core.ReasonLockFile)
+			return
+		}
 		l.Retries = 0
 		if l.Cur.Result == register.ReadCorrupt {
 			a := l.Emit(core.ActionWarned)
