@@ -123,12 +123,17 @@ func (c *Companion) joining(ev *core.Event) {
 			c.AskNewest(c.After, c.JoinLimit())
 			return
 		}
-		if n == 0 {
-			c.CannotMaintain(&c.Machine, core.ReasonAbsent)
+		if n == 0 { // or it is no list of this name
+			c.Ask(register.ForSelf, core.ActionExists, register.VersionKey(c.Prefix, c.Cfg.Epoch), c.JoinLimit())
 			return
 		}
 		c.NewestConfirmedAt = c.Paged
 		c.Ask(register.ForVersion, core.ActionGet, register.VersionKey(c.Prefix, n), c.JoinLimit())
+	case c.Doing == register.ForSelf && ev.Outcome == core.OutcomeNo:
+		c.CannotMaintain(&c.Machine, core.ReasonAbsent)
+	case c.Doing == register.ForSelf:
+		c.Class = core.ClassOther
+		c.unreadable()
 	case ev.Outcome == core.OutcomeNo: // collected since
 		c.Class = core.ClassNone
 		c.unreadable()

@@ -91,8 +91,8 @@ func (l *Lease) releaseAnswer(ev *core.Event, f base.Flight) {
 		}
 		l.NewestConfirmedAt = l.Paged
 		switch {
-		case n == 0: // there is nothing that could be held
-			l.endRelease(0)
+		case n == 0: // there is nothing that could be held, or it is no list of this name
+			l.Ask(register.ForSelf, core.ActionExists, register.VersionKey(l.Prefix, l.Cur.N), l.RequestLimit(l.Timers[base.TimerDeadline]))
 			return
 		case n == l.Cur.N && l.Cur.State == core.VersionReleased: // ours, made long after we had observed
 			l.endRelease(0)
@@ -102,6 +102,11 @@ func (l *Lease) releaseAnswer(ev *core.Event, f base.Flight) {
 			return
 		}
 		l.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(l.Prefix, n), l.RequestLimit(l.Timers[base.TimerDeadline]))
+	case l.Doing == register.ForSelf && ev.Outcome == core.OutcomeYes:
+		l.Class, l.NewestConfirmedAt = core.ClassOther, base.Unset
+		l.releaseFailed()
+	case l.Doing == register.ForSelf:
+		l.endRelease(0)
 	case l.Doing == register.ForCreate && ev.Outcome == core.OutcomeYes:
 		l.releaseMade(f.Sent)
 	case l.Doing == register.ForCreate:
