@@ -251,7 +251,7 @@ func (c *Client) conclude(cl *claim, a *core.Action) {
 }
 
 // again has a watch read once more: at a change, of which it may have been told while it read.
-// If the host tells of no changes, or the read failed, that is after a while, which differs so that
+// If the host tells of no changes, or does not yet, or the read failed, that is after a while, which differs so that
 // many do not read at one instant. If it does, time alone ends what is held: the name is read
 // when that can be dead, or a TTL later.
 func (k *aLook) again(c *Client, cl *claim, s *core.Observed) {
@@ -260,7 +260,7 @@ func (k *aLook) again(c *Client, cl *claim, s *core.Observed) {
 	switch {
 	case cl.missed:
 		cl.missed, at = false, c.now.Mono
-	case s == nil || !c.cfg.Watches:
+	case s == nil || !cl.isWatched():
 	case s.State == core.ObservedVacant || s.State == core.ObservedReleased || s.State == core.ObservedBroken && s.LookAt == 0:
 		at = base.Unset
 	case s.LookAt > c.now.Mono:

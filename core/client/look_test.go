@@ -356,24 +356,35 @@ func TestLooksDoNotRest(t *testing.T) {
 	}
 }
 
-// TestWatchIsToldOfChanges: where the host tells of changes a watch does not poll. Time ends what
+// TestWatchIsToldOfChanges: a watch polls until the host has said that it tells of changes. Time ends what
 // is held, and that is read when it can be so.
 func TestWatchIsToldOfChanges(t *testing.T) {
 	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
 		b := newBucket()
 		q := newProcessOf(t, b, core.Config{Seed: [16]byte{2}, OwnStore: true, Watches: true})
 		q.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+		changed := func() {
+			for key := range q.keys {
+				q.do(core.Event{Kind: core.EventChanged, Key: []byte(key)})
+			}
+		}
 		before := q.sent
-		q.until(q.now + int64(core.Minute))
+		if q.until(q.now + int64(10*core.Second)); q.sent < before+8 {
+			t.Errorf("%v: %d requests before the host watches", protocol, q.sent-before)
+		}
+		changed()
+		q.until(q.now)
+		before = q.sent
+		q.until(q.now + int64(core.Minute/2))
 		if q.hears("1 seen vacant"); q.sent != before {
 			t.Errorf("%v: %d requests about nothing", protocol, q.sent-before)
 		}
 		leaves(t, b, protocol, false) // and its process has died
-		for key := range q.keys {
-			q.do(core.Event{Kind: core.EventChanged, Key: []byte(key)})
-		}
+		changed()
 		q.until(q.now)
 		q.hears("1 seen held")
+		changed() // it watches the next version
+		q.until(q.now)
 		before = q.sent
 		q.until(q.now + int64(100*core.Second))
 		if q.hears("1 seen stale"); q.sent != before+2 {

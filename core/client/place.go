@@ -230,6 +230,12 @@ func (c *Client) watchOf(key string) *watch {
 	return w
 }
 
+// isWatched reports whether the host tells of each change that the claim waits for: it has said
+// that it watches.
+func (cl *claim) isWatched() bool {
+	return len(cl.watches) > 0 && !slices.ContainsFunc(cl.watches, func(w *watch) bool { return !w.begun })
+}
+
 func (c *Client) unwatch(cl *claim) {
 	if len(cl.watches) > 0 {
 		c.watch(cl)
