@@ -136,6 +136,7 @@ type Object struct {
 // Open returns the object at a key. It makes no request. The slots are at
 // KEY/_fence/; on a local directory nothing else can be at KEY itself.
 func Open(s store.Store, key string) (*Object, error) {
+	s = store.Guard(s)
 	o := &Object{store: s, key: key, prefix: key + "/_fence/", now: time.Now}
 	if err := checkKey(s, o.slotKey(1)); err != nil {
 		return nil, fmt.Errorf("mopslock: fence: object %q: %w", key, err)

@@ -289,3 +289,16 @@ func TestCreateOnce(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPanics: a driver that panics ends no process that holds a lease. Its requests have no outcome.
+func TestPanics(t *testing.T) {
+	ctx, broken := t.Context(), struct{ store.Store }{}
+	_, errWrite := open(t, broken).Write(ctx, Tenure{1, "h"}, nil)
+	_, _, errOnce := CreateOnce(ctx, broken, "result", Tenure{1, "h"}, nil)
+	_, errRead := ReadOnce(ctx, broken, "result")
+	for _, err := range []error{errWrite, errOnce, errRead} {
+		if _, ok := errors.AsType[*store.PanicError](err); !ok {
+			t.Error(err)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 // land. ReadOnce, or another call with the same body, then settles what the result
 // is, but not whose it is.
 func CreateOnce(ctx context.Context, s store.Store, key string, t Tenure, body []byte) (result Slot, won bool, err error) {
+	s = store.Guard(s)
 	if err := errors.Join(t.check(), checkBody(body)); err != nil {
 		return Slot{}, false, err
 	}
@@ -39,6 +40,7 @@ func CreateOnce(ctx context.Context, s store.Store, key string, t Tenure, body [
 // ReadOnce reads what CreateOnce made. If there is nothing, errors.Is finds
 // store.ErrAbsent in its error.
 func ReadOnce(ctx context.Context, s store.Store, key string) (Slot, error) {
+	s = store.Guard(s)
 	if err := checkKey(s, key); err != nil {
 		return Slot{}, fmt.Errorf("mopslock: fence: result %q: %w", key, err)
 	}

@@ -69,6 +69,17 @@ func recovered(op, key string, err *error) {
 	}
 }
 
+// answered asks a store what it is like. One that panics has answered unless, which promises
+// nothing.
+func answered[T any](unless T, ask func() T) (answer T) {
+	defer func() {
+		if recover() != nil {
+			answer = unless
+		}
+	}()
+	return ask()
+}
+
 type guard struct{ of Store }
 
 // Unguarded returns the store itself.
@@ -111,7 +122,7 @@ func (g guard) Delete(ctx context.Context, key string) (err error) {
 }
 
 // StampUnit implements Store.
-func (g guard) StampUnit() time.Duration { return g.of.StampUnit() }
+func (g guard) StampUnit() time.Duration { return answered(0, g.of.StampUnit) }
 
 // Close implements Store.
 func (g guard) Close() (err error) {
@@ -120,7 +131,8 @@ func (g guard) Close() (err error) {
 }
 
 // CheckKey implements KeyChecker.
-func (g guard) CheckKey(key string) error {
+func (g guard) CheckKey(key string) (err error) {
+	defer recovered("check", key, &err)
 	if checker, ok := g.of.(KeyChecker); ok {
 		return checker.CheckKey(key)
 	}
@@ -128,18 +140,25 @@ func (g guard) CheckKey(key string) error {
 }
 
 // ClockSteps implements SteppingClock.
-func (g guard) ClockSteps() (steps bool, why string) { return ClockSteps(g.of) }
+func (g guard) ClockSteps() (steps bool, why string) {
+	defer func() {
+		if value := recover(); value != nil {
+			steps, why = true, fmt.Sprintf("the store cannot say: %v", value)
+		}
+	}()
+	return ClockSteps(g.of)
+}
 
 // Orderly implements Orderly.
 func (g guard) Orderly() bool {
 	place, ok := g.of.(Orderly)
-	return ok && place.Orderly()
+	return ok && answered(false, place.Orderly)
 }
 
 type guardedStreams struct{ of Streamer }
 
 // MaxSize implements Streamer.
-func (g guardedStreams) MaxSize() int64 { return g.of.MaxSize() }
+func (g guardedStreams) MaxSize() int64 { return answered(0, g.of.MaxSize) }
 
 // Open implements Streamer.
 func (g guardedStreams) Open(ctx context.Context, key string) (body io.ReadCloser, info Info, err error) {
@@ -184,5 +203,12 @@ type guardedWatch struct{ of Watcher }
 // Watch implements Watcher.
 func (g guardedWatch) Watch(key string, notify func()) (stop func(), err error) {
 	defer recovered("watch", key, &err)
-	return g.of.Watch(key, notify)
+	if stop, err = g.of.Watch(key, notify); stop == nil {
+		return nil, err
+	}
+	ends := stop
+	return func() {
+		defer func() { _ = recover() }()
+		ends()
+	}, err
 }

@@ -49,6 +49,39 @@ type brokenWatch struct{}
 
 func (brokenWatch) Watch(string, func()) (func(), error) { panic("watch") }
 
+// unsure panics when it is asked what it is like.
+type unsure struct {
+	brokenStreams
+	unsureWatch
+}
+
+func (unsure) StampUnit() time.Duration   { panic("unit") }
+func (unsure) MaxSize() int64             { panic("size") }
+func (unsure) CheckKey(string) error      { panic("key") }
+func (unsure) Orderly() bool              { panic("orderly") }
+func (unsure) ClockSteps() (bool, string) { panic("clock") }
+
+type unsureWatch struct{}
+
+func (unsureWatch) Watch(string, func()) (func(), error) { return func() { panic("stop") }, nil }
+
+// TestGuardPromisesNothing: what a store is like, and does not say, is what no lease relies on.
+func TestGuardPromisesNothing(t *testing.T) {
+	s := Guard(unsure{})
+	stop, err := s.(Watcher).Watch("k", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	steps, why := ClockSteps(s)
+	if !steps || why != "the store cannot say: clock" || s.(Orderly).Orderly() || s.StampUnit() != 0 || s.(Streamer).MaxSize() != 0 {
+		t.Error(steps, why)
+	}
+	if panicked, ok := errors.AsType[*PanicError](s.(KeyChecker).CheckKey("k")); !ok || panicked.Value != "key" {
+		t.Error(panicked)
+	}
+}
+
 // A panic in any verb is an error of that verb, of an unknown outcome, with the stack of
 // the driver.
 func TestGuard(t *testing.T) {
