@@ -35,6 +35,14 @@ var (
 		{what: "renewal, own store, stepped from Python one by one / mops' maintain", ours: mops("renew.py", "ours"), beside: mops("renew.py", "theirs")},
 		{what: "renewal, own store, of 500 leases, CPU / mops' maintain, CPU", ours: mops("renew.py", "own-cpu"), beside: mopsRenewCPU},
 		{what: "renewal, file://, of 500 leases, CPU / mops' maintain, CPU", ours: mops("renew.py", "url-cpu"), beside: mopsRenewCPU},
+		{
+			what: "acquire + release, strict, of one name, file:// in memory, p99 of the last of 10,000 / of the first thousand",
+			ours: onTmpfs{packaged("again.py", "url", "10000")}, beside: onTmpfs{packaged("again.py", "url", "1000")}, budget: times(2), rounds: 3,
+		},
+		{
+			what: "acquire + release, strict, of one name, own store in memory, p99 of the last of 10,000 / of the first thousand",
+			ours: onTmpfs{packaged("again.py", "own", "10000")}, beside: onTmpfs{packaged("again.py", "own", "1000")}, budget: times(2), rounds: 3,
+		},
 		{what: "check() of a held lease, file:// / own store", ours: packaged("check.py", "url"), beside: packaged("check.py", "own")},
 	}
 )

@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -256,17 +257,19 @@ def test_a_put_that_overwrites_makes_no_directory(make: Callable[[Path], Any], t
     store.put("n/d/beat", b"4")
 
 
-def test_a_directory_is_made_once_and_known_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [stores.Directory, lambda root: stores.Fsspec.of_url(root.as_uri())])
+def test_a_directory_is_made_once_and_known_again(make: Callable[[Path], Any], tmp_path: Path) -> None:
     """The rule of file://: what was moved, removed or unmounted is unreachable until it is back. Nothing is made."""
     root, aside = tmp_path / "store", tmp_path / "aside"
-    store = stores.Directory(root)
+    store = make(root)
     assert root.is_dir()
     store.put("n/k", b"1")
     verbs: list[Callable[[], object]] = [
         lambda: store.get("n/k"), lambda: store.get("n/absent"), lambda: store.open("n/k"),
-        lambda: store.exists("n/absent"), lambda: store.list(""), lambda: store.put("n/k", b"2"),
-        lambda: store.put("m/k", b"2"),
+        lambda: store.exists("n/absent"), lambda: store.list(""), lambda: store.list_page("", "", 9),
+        lambda: store.put("n/k", b"2"), lambda: store.put("m/k", b"2"),
         lambda: store.overwrite("n/k", b"2"), lambda: store.create("n/c", b"2"), lambda: store.delete("n/absent"),
+        lambda: store.delete("n/k"),
     ]  # fmt: skip
 
     def nobody_answers() -> None:
@@ -278,9 +281,9 @@ def test_a_directory_is_made_once_and_known_again(tmp_path: Path) -> None:
 
     root.rename(aside)
     nobody_answers()
-    root.mkdir()
+    shutil.copytree(aside, root)
     nobody_answers()
-    root.rmdir()
+    shutil.rmtree(root)
     aside.rename(root)
     assert body_of(store.get("n/k")) == b"1"
 
@@ -292,6 +295,64 @@ def test_a_directory_is_made_once_and_known_again(tmp_path: Path) -> None:
     (root / "_mopslock" / "store.json").write_text('{"v": 1, "nonce": "b"}')
     (root / "other").mkdir()
     nobody_answers()
+
+
+@pytest.mark.parametrize("make", [directory, fsspec_local])
+def test_a_delete_leaves_no_empty_directory(make: Callable[[Path], Any], tmp_path: Path) -> None:
+    """And a write beside deletes makes its directory again."""
+    store = make(tmp_path)
+    (root,) = tmp_path.iterdir()
+    for key in ("n/1/v", "n/2/v"):
+        store.put(key, b"")
+    store.delete("n/1/v")
+    store.delete("n/1/v")
+    assert [path.name for path in sorted(root.rglob("*"))] == ["n", "2", "v"]
+    store.delete("n/2/v")
+    assert not [*root.iterdir()]
+
+    def come_and_go(number: int) -> None:
+        for _ in range(300):
+            assert store.create(f"m/a/b/{number}", b"") is True
+            store.delete(f"m/a/b/{number}")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(come_and_go, range(4)))
+    assert not [*root.iterdir()]
+
+
+SEGMENTS = st.sampled_from(["a", "a-", "a.b", "a0", "b", "\xe9", "\U0001f511"])
+
+
+@given(
+    st.sets(st.lists(SEGMENTS, min_size=1, max_size=3).map("/".join)),
+    st.lists(SEGMENTS, max_size=2).map("/".join), st.lists(SEGMENTS, max_size=3).map("/".join), st.integers(1, 9),
+)  # fmt: skip
+def test_a_page_is_the_first_keys_after_one(keys: set[str], prefix: str, after: str, count: int) -> None:
+    keys = {key for key in keys if not any(other.startswith(f"{key}/") for other in keys)}  # files or directories
+    with tempfile.TemporaryDirectory() as root:
+        store = stores.Directory(root)
+        for key in keys:
+            store.put(key, b"")
+        page = [key for key, _ in store.list_page(prefix, after, count)]
+        assert page == sorted(key for key in keys if key.startswith(prefix) and key > after)[:count]
+        assert [key for key, _ in store.list(prefix)] == sorted(key for key in keys if key.startswith(prefix))
+
+
+def test_a_directory_reads_no_more_than_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many versions of a name there are, and where the client asks for it."""
+    store = stores.Directory(tmp_path)
+    for number in range(40):
+        store.put(f"n/{number:02}/v", b"")
+    looked, scandir = list[str](), os.scandir
+
+    def look(path: str) -> Any:
+        looked.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", look)
+    answer, _ = attempt(store, {"kind": "list", "request": 1, "key": "n/", "after": "n/20/v", "count": 3}, None)
+    assert ([key for key, _ in answer["entries"]], answer["more"]) == (["n/21/v", "n/22/v", "n/23/v"], True)
+    assert len(looked) == 6, "n, the directory of after, and four that may be on the page"
 
 
 def test_a_directory_that_must_exist_is_not_made(tmp_path: Path) -> None:

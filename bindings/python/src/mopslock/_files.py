@@ -7,7 +7,8 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from .errors import NoSuchStore, Unreachable
@@ -96,17 +97,10 @@ class Root:
         )
 
     def make_folders(self, folder: str) -> None:
-        """Makes a directory and those above it, but not the root."""
-        try:
-            os.mkdir(folder)
-        except FileExistsError:
-            pass
-        except FileNotFoundError:
-            above = os.path.dirname(folder)
-            if above in (folder, self.path) or folder == self.path:
-                raise
-            self.make_folders(above)
-            with contextlib.suppress(FileExistsError):
+        """Makes a directory and those above it, but not the root. Another process may remove one meanwhile."""
+        if folder != self.path:
+            self.make_folders(os.path.dirname(folder))
+            with contextlib.suppress(FileExistsError, FileNotFoundError):
                 os.mkdir(folder)
 
     def _nonce(self) -> str:
@@ -117,6 +111,9 @@ class Root:
             return ""
         return nonce if isinstance(nonce, str) else ""
 
+
+MOST_TRIES = 64
+"""How often a write makes its directory again where deletes elsewhere keep removing it."""
 
 TEMPORARY = ".mopslock-tmp-"
 """The same prefix as file:// uses. It leaves such files out of its listings and removes old ones."""
@@ -187,17 +184,57 @@ def create_file(path: str, body: bytes, root: Root | None = None) -> bool:
     return True
 
 
+def remove_file(path: str, root: Root) -> None:
+    """Removes a file if there is one, and the directories that it leaves empty."""
+    root.check()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    with contextlib.suppress(OSError):  # not empty, or not ours to remove
+        while len(path := os.path.dirname(path)) > len(root.path):
+            os.rmdir(path)
+
+
+def list_files(root: str, prefix: str, after: str, count: int | None) -> list[tuple[str, int]]:
+    """The first keys that begin with prefix and come after a key, in their order, and when each was written."""
+    return list(islice(_files_below(root, prefix.rpartition("/")[0], prefix, after), count))
+
+
+def _files_below(root: str, folder: str, prefix: str, after: str) -> Iterator[tuple[str, int]]:
+    """It reads the names of whole directories, but only of those that can hold such keys."""
+    keys = []
+    try:
+        with os.scandir(os.path.join(root, *folder.split("/"))) as entries:
+            for entry in entries:
+                key = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    key += "/"  # so it stands where the keys below it do
+                    if (key.startswith(prefix) or prefix.startswith(key)) and (key > after or after.startswith(key)):
+                        keys.append(key)
+                elif key.startswith(prefix) and key > after and not entry.name.startswith(TEMPORARY):
+                    keys.append(key)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for key in sorted(keys):
+        if key.endswith("/"):
+            yield from _files_below(root, key[:-1], prefix, after)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                about = os.stat(os.path.join(root, *key.split("/")))
+                if stat.S_ISREG(about.st_mode):
+                    yield key, about.st_mtime_ns
+
+
 def _fresh_file(path: str, body: bytes, root: Root | None = None, make: bool = True) -> str:
     """A file beside path with this body. Makes its directory, and again if another process has just removed it."""
     folder = os.path.dirname(path)
     fresh = os.path.join(folder, TEMPORARY + os.urandom(8).hex())
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    for again in (make, make, False):
+    for left in range(MOST_TRIES if make else 0, -1, -1):
         try:
             file = os.open(fresh, flags, 0o666)
             break
         except FileNotFoundError:
-            if not again:
+            if not left:
                 raise
             if root:
                 root.check()

@@ -41,6 +41,11 @@ and makes no directory for it::
 
         def overwrite(self, key: str, body: bytes) -> bool: ...  # True: put. False: its directory is gone
 
+A store whose lists can begin after a key should have one more verb. Without it each list reads all keys, of which a
+name that is taken often has thousands::
+
+        def list_page(self, prefix: str, after: str, count: int): ...  # as list: the first count keys after a key
+
 ``creates = True`` says that create is known to have one winner. Then the store is not tested.
 
 An exception means "unknown": a put that raised may have been applied, may be applied later, or never; the core finds
@@ -63,7 +68,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
-from ._files import MOST, TEMPORARY, Blob, Root, create_file, open_file, overwrite_file, read_file, write_file
+from ._files import (
+    MOST,
+    TEMPORARY,
+    Blob,
+    Root,
+    create_file,
+    list_files,
+    open_file,
+    overwrite_file,
+    read_file,
+    remove_file,
+    write_file,
+)
 from ._mops_store import BlobStore, Mops
 from ._units import SECOND
 from .errors import CLASSES, BadArgument
@@ -261,24 +278,16 @@ class Directory:
         return self._root.ask(os.path.isfile, self._path(key))
 
     def delete(self, key: str) -> None:
-        """Removes the file, but not its directory."""
-        with contextlib.suppress(FileNotFoundError):
-            self._root.ask(os.unlink, self._path(key))
+        """Removes the file, and the directories that it leaves empty."""
+        self._root.ask(remove_file, self._path(key), self._root)
 
-    def _walk(self, prefix: str) -> list[tuple[str, int]]:
-        found = []
-        for folder, _, files in os.walk(self._path(prefix.rpartition("/")[0]) if "/" in prefix else self.root):
-            for name in files:
-                path = os.path.join(folder, name)
-                key = os.path.relpath(path, self.root).replace(os.sep, "/")
-                if key.startswith(prefix) and not name.startswith(TEMPORARY):
-                    with contextlib.suppress(FileNotFoundError):
-                        found.append((key, os.stat(path).st_mtime_ns))
-        return sorted(found)
+    def list_page(self, prefix: str, after: str, count: int | None) -> list[tuple[str, int]]:
+        """The first keys that begin with prefix and come after a key, in order, and when they were written."""
+        return self._root.ask(list_files, self.root, prefix, after, count)
 
-    def list(self, prefix: str) -> list[tuple[str, int]]:
+    def list(self, prefix: str) -> Iterable[tuple[str, int]]:
         """The keys that begin with prefix, and when they were written, from a walk of the directory."""
-        return self._root.ask(self._walk, prefix)
+        return self.list_page(prefix, "", None)
 
     def _directory_url(self) -> str:
         return Path(self.root).as_uri()
@@ -294,11 +303,17 @@ def _open_directory(root: str, create: bool) -> Directory:
     return Directory(root, create=create)
 
 
+OF_DIRECTORY = (
+    "get", "open", "put", "overwrite", "create", "exists", "delete", "list", "list_page", "_directory_url",
+)  # fmt: skip
+"""What an Fsspec on a local directory takes from a Directory."""
+
+
 class Fsspec:
     """An fsspec filesystem as a store. Keys lie below one of its paths.
 
-    This class never trusts cached listings: each get reads the object itself. It has create, and so protocol strict,
-    only on a local directory: fsspec has no create-if-absent that all its filesystems honour.
+    This class never trusts cached listings: each get reads the object itself. It has no create, and so not protocol
+    strict: fsspec has no create-if-absent that all its filesystems honour. A local directory is a Directory.
     """
 
     def __init__(self, filesystem: Any, root: str = "") -> None:
@@ -309,9 +324,9 @@ class Fsspec:
             )
         self.filesystem, self.root = filesystem, root.rstrip("/")
         if self._local():
-            self.create, self.overwrite = self._create, self._overwrite
-            self._root = Root(self.root or os.sep)
-            self._directory_url = Path(self.root or os.sep).absolute().as_uri
+            directory = Directory(self.root or os.sep)
+            for verb in OF_DIRECTORY:
+                setattr(self, verb, getattr(directory, verb))
 
     @classmethod
     def of_url(cls, url: str, **options: Any) -> Fsspec:
@@ -340,20 +355,10 @@ class Fsspec:
         return stream
 
     def put(self, key: str, body: bytes) -> None:
-        """Puts it. On a local directory it renames a temporary file, which fsspec's own put does not do."""
-        path = self._path(key)
-        if self._local():
-            self._root.write(write_file, path, body)
-            return
+        """Puts it."""
         if self._has_directories():
             self.filesystem.makedirs(self._parent(key), exist_ok=True)
-        self.filesystem.pipe_file(path, body)
-
-    def _create(self, key: str, body: bytes) -> bool:
-        return self._root.write(create_file, self._path(key), body)
-
-    def _overwrite(self, key: str, body: bytes) -> bool:
-        return self._root.write(overwrite_file, self._path(key), body)
+        self.filesystem.pipe_file(self._path(key), body)
 
     def delete(self, key: str) -> None:
         """Removes it."""

@@ -41,7 +41,7 @@ class Slow(mopslock.stores.Directory):
     def put(self, key, body): self.take(); return super().put(key, body)
     def create(self, key, body): self.take(); return super().create(key, body)
     def exists(self, key): self.take(); return super().exists(key)
-    def list(self, prefix): self.take(prefix); return super().list(prefix)
+    def list_page(self, prefix, *page): self.take(prefix); return super().list_page(prefix, *page)
     def delete(self, key): self.take(key); return super().delete(key)
 
 store, lines = Slow({root!r}), os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -118,7 +118,10 @@ def _said(word: object, action: Action) -> Event:
 
 
 def _list(store: Any, action: Action) -> Event:
-    entries, more = listed(store.list(action["key"]), action["key"], action.get("after", ""), action["count"])
+    prefix, after, count = action["key"], action.get("after", ""), min(action["count"], MOST_ENTRIES)
+    page = getattr(store, "list_page", None)
+    found = page(prefix, after, count + 1) if callable(page) else store.list(prefix)
+    entries, more = listed(found, prefix, after, count)
     answer = _answer(action)
     if entries:
         answer["entries"] = entries
@@ -143,7 +146,7 @@ def listed(found: Iterable[Any], prefix: str, after: str, count: int) -> tuple[l
     left = ROOM
     for encoded, key, stamp in pairs:
         left -= ENTRY + len(encoded)
-        if left < 0 or len(entries) == min(count, MOST_ENTRIES):
+        if left < 0 or len(entries) == count:
             return entries, True
         entries.append([key, stamp])
     return entries, False
