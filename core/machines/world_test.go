@@ -333,7 +333,7 @@ func (w *world) checkActions(a *actor, now core.Instant, ev core.Event, actions 
 			}
 		case action.Kind.IsRequest():
 			requests++
-			w.checkRequest(a, action)
+			w.checkRequest(a, now, action)
 		}
 	}
 	timers, flying := internals(a.machine)
@@ -371,12 +371,15 @@ func (w *world) checkWake(a *actor, now core.Instant, ev core.Event, actions []c
 }
 
 // checkRequest: ids grow, and nothing is sent while an earlier one is waited for.
-func (w *world) checkRequest(a *actor, action core.Action) {
+func (w *world) checkRequest(a *actor, now core.Instant, action core.Action) {
 	if !laneIsSorted(a, action.Request) {
 		w.fail("RequestIDsIncrease: %s: %d", a.name, action.Request)
 	}
 	if action.Limit < core.RequestFloor || action.Limit > core.RequestLimit && !isResult(action.Kind) {
 		w.fail("RequestLimit: %s: %v", a.name, action.Limit)
+	}
+	if left := core.Duration(a.deadline - now.Mono); action.Kind == core.ActionPut && a.deadline > now.Mono && action.Limit > max(left/3, core.RequestFloor) {
+		w.fail("ThreeLimitsFit: %s: %v of %v", a.name, action.Limit, left)
 	}
 	if action.Kind == core.ActionPut && a.ended && !w.overOwnPut(a) {
 		w.fail("NoClobber: %s writes after its lease has ended", a.name)
