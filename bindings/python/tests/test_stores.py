@@ -284,6 +284,12 @@ def test_a_directory_is_made_once_and_known_again(make: Callable[[Path], Any], t
     shutil.copytree(aside, root)
     nobody_answers()
     shutil.rmtree(root)
+    root.touch()
+    about, known = root.stat(), store._root._known
+    store._root._known = (about.st_dev, about.st_ino, about.st_mtime_ns, "")  # the kernel may use an inode again
+    nobody_answers()
+    store._root._known = known
+    root.unlink()
     aside.rename(root)
     assert body_of(store.get("n/k")) == b"1"
 

@@ -24,9 +24,9 @@ type identity struct {
 }
 
 // isUnchanged reports whether info is of the same directory, as far as that tells. The inode of a
-// directory that was removed may be used again. Then the time differs, and the nonce decides.
+// directory that was removed may be used again, also by a file. Then the time differs, and the nonce decides.
 func (id *identity) isUnchanged(info fs.FileInfo) bool {
-	return os.SameFile(id.info, info) && (id.nonce == "" || id.info.ModTime().Equal(info.ModTime()))
+	return info.IsDir() && os.SameFile(id.info, info) && (id.nonce == "" || id.info.ModTime().Equal(info.ModTime()))
 }
 
 // enterRoot begins every verb. The first one makes the directory, unless Open could.
@@ -88,11 +88,11 @@ func (s *Store) checkRoot() error {
 	switch {
 	case err == nil && was.isUnchanged(info) && !s.moved.Load():
 		return nil
-	case err == nil:
+	case err == nil && info.IsDir():
 		if same, err := s.recognize(was, info); same || err != nil {
 			return err
 		}
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 		return err
 	}
 	s.moved.Store(true)

@@ -148,6 +148,17 @@ func TestRootIsRecognized(t *testing.T) {
 	}
 }
 
+// TestRootIsNoFile: a file in the directory's place is not it, even with its inode, which the kernel may use again.
+func TestRootIsNoFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := open(t, dir)
+	must(t, os.Remove(dir), os.WriteFile(dir, nil, 0o666))
+	info, err := os.Stat(dir)
+	must(t, err)
+	s.identity.Store(&identity{info: info})
+	wantMoved(t, s)
+}
+
 // TestRootGoesInAVerb: the directory goes after the temp file was written. Nothing is applied in
 // the other place, and no answer is yes.
 func TestRootGoesInAVerb(t *testing.T) {

@@ -35,7 +35,7 @@ class Root {
   async check() { // throws if another directory is at the path, or none
     const was = this.known, learnt = was.nonce ?? (await this.#nonce()); // before the look at whose it is
     const about = await orAbsent(fs.stat(this.dir, { bigint: true }));
-    const same = about?.dev === was.about.dev && about.ino === was.about.ino;
+    const same = about?.isDirectory() && about.dev === was.about.dev && about.ino === was.about.ino;
     // The inode of a directory that was removed may be used again: then the nonce decides.
     if (same && (!was.nonce || about.mtimeNs === was.about.mtimeNs)) return void (was.nonce ??= learnt);
     if (!about || !was.nonce || was.nonce !== (await this.#nonce())) throw failure("unreachable", `the store's directory was removed, moved or unmounted, or another is in its place (${this.dir}): mount it or move it back`);

@@ -81,7 +81,7 @@ class Root:
             about = os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):
             known = None
-        if known:
+        if known and stat.S_ISDIR(about.st_mode):
             device, inode, changed, nonce = known
             same = (about.st_dev, about.st_ino) == (device, inode)
             if same and (not nonce or about.st_mtime_ns == changed):

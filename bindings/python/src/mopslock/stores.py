@@ -251,14 +251,9 @@ class Directory:
 
     def open(self, key: str) -> BinaryIO | None:
         """The whole file."""
-        self._root.enter()
-        stream = open_file(self._path(key))
-        try:
-            self._root.check()
-        except BaseException:
-            if stream:
-                stream.close()
-            raise
+        with contextlib.ExitStack() as opened:
+            stream = self._root.ask(lambda: (file := open_file(self._path(key))) and opened.enter_context(file))
+            opened.pop_all()
         return stream
 
     def put(self, key: str, body: bytes) -> None:
