@@ -342,7 +342,8 @@ def test_a_caller_behind_anothers_trial_waits_no_longer_than_it_may() -> None:
         if key == CARD:
             raise ConnectionError
 
-    world.result(host.begin_acquire("other", Terms(protocol="lastwriter"), 0, None))  # it can be read, so waiters carry on
+    # The store has been read, so that waiters carry on.
+    world.result(host.begin_acquire("other", Terms(protocol="lastwriter"), 0, None))
     world.store.fault = outage
     trial = host.begin_acquire("first", terms, FOREVER, None)
     world.run(1)
