@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 import mopslock
 from mopslock import stores
-from mopslock._files import MOST, TEMPORARY
+from mopslock._files import MOST, TEMPORARY, Root
 from mopslock._hosts import host_of
 from mopslock._mops_store import RECORD
 from mopslock._own.verbs import attempt
@@ -284,12 +284,6 @@ def test_a_directory_is_made_once_and_known_again(make: Callable[[Path], Any], t
     shutil.copytree(aside, root)
     nobody_answers()
     shutil.rmtree(root)
-    root.touch()
-    about, known = root.stat(), store._root._known
-    store._root._known = (about.st_dev, about.st_ino, about.st_mtime_ns, "")  # the kernel may use an inode again
-    nobody_answers()
-    store._root._known = known
-    root.unlink()
     aside.rename(root)
     assert body_of(store.get("n/k")) == b"1"
 
@@ -301,6 +295,17 @@ def test_a_directory_is_made_once_and_known_again(make: Callable[[Path], Any], t
     (root / "_mopslock" / "store.json").write_text('{"v": 1, "nonce": "b"}')
     (root / "other").mkdir()
     nobody_answers()
+
+
+def test_a_file_is_no_root_also_with_its_inode(tmp_path: Path) -> None:
+    """The kernel may use the inode of what was removed again, also for a file."""
+    root = Root(str(tmp_path / "store"))
+    (tmp_path / "store").rmdir()
+    (tmp_path / "store").touch()
+    about = (tmp_path / "store").stat()
+    root._known = (about.st_dev, about.st_ino, about.st_mtime_ns, "")
+    with pytest.raises(Unreachable):
+        root.check()
 
 
 @pytest.mark.parametrize("make", [directory, fsspec_local])
