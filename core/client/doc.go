@@ -52,5 +52,5 @@
 // a call, which says that somebody may have broken the name, the claim has only that
 // instant. The next deadline or held with On ends it. Who reads without a lock loads the session's deadline
 // first and the claim's second. Who releases, cancels or closes relies on nothing from then
-// on, and who was told found or absent neither: what is held is about to be given back.
+// on, and who was told found, absent or refused neither: what is held is about to be given back.
 package client

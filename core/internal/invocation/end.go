@@ -21,6 +21,10 @@ func (v *Invocation) absent(reason core.Reason) {
 // refuse ends an invocation that launched nothing and holds nothing.
 func (v *Invocation) refuse(reason core.Reason) {
 	v.become(core.InvocationRefused)
+	v.refused(reason)
+}
+
+func (v *Invocation) refused(reason core.Reason) {
 	a := v.Emit(core.ActionRefused)
 	a.Reason = reason
 	switch reason {
@@ -39,10 +43,12 @@ func (v *Invocation) wrapUp() {
 	v.giveBack(false)
 }
 
-// giveUp gives back what is held, and then refuses.
+// giveUp refuses, and then gives back what is held: its caller did not ask for that, and must not
+// rely on it while another acquires it.
 func (v *Invocation) giveUp(reason core.Reason) {
+	v.refused(reason)
 	v.become(core.InvocationReleasing)
-	v.after, v.refusal = core.InvocationRefused, reason
+	v.after, v.refusal = core.InvocationRefused, core.ReasonNone
 	v.giveBack(false)
 }
 
@@ -66,7 +72,7 @@ func (v *Invocation) parted() {
 	if !v.innerIsOver() {
 		return
 	}
-	if v.after == core.InvocationRefused {
+	if v.refusal != core.ReasonNone {
 		v.refuse(v.refusal)
 		return
 	}
