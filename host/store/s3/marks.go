@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/mopslock/mopslock/host/store/cloud"
@@ -102,9 +103,12 @@ func listed(bucket string, query url.Values, answer *http.Response) (missing str
 }
 
 // isAlias reports whether a bucket's lists may have another name than it: it is an access
-// point, or its alias.
+// point, or its alias. No bucket's name may end as an alias does: those of access points, of
+// Object Lambda, of Outposts and of directory buckets.
 func isAlias(bucket string) bool {
-	return strings.HasSuffix(bucket, "-s3alias") || strings.HasSuffix(bucket, "--ol-s3") || strings.Contains(bucket, ":")
+	return strings.Contains(bucket, ":") || slices.ContainsFunc([]string{"-s3alias", "--ol-s3", "--op-s3", "--xa-s3"}, func(end string) bool {
+		return strings.HasSuffix(bucket, end)
+	})
 }
 
 func begun(answer *http.Response) (missing string, err error) {

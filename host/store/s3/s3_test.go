@@ -173,3 +173,16 @@ func TestNoCredentials(t *testing.T) {
 		t.Errorf("with an unknown parameter: %v", err)
 	}
 }
+
+// TestListedByAlias: the lists of an access point have its bucket's name.
+func TestListedByAlias(t *testing.T) {
+	for bucket, is := range map[string]bool{
+		"arn:aws:s3:us-east-1:1:accesspoint/a": true, "a-k3-s3alias": true, "a--ol-s3": true, "a-k3--op-s3": true, "a--use1-az4--xa-s3": true,
+		"a--use1-az4--x-s3": false, "a-s3": false,
+	} {
+		body := io.NopCloser(strings.NewReader("<ListBucketResult><Name>b</Name></ListBucketResult>"))
+		if missing, err := listed(bucket, nil, &http.Response{StatusCode: http.StatusOK, Body: body}); err != nil || (missing == "") != is {
+			t.Errorf("%s: %s, %v", bucket, missing, err)
+		}
+	}
+}
