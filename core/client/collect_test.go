@@ -7,10 +7,12 @@ import (
 )
 
 // round takes a lease and gives it back, and says how many requests that cost.
-func (p *process) round() int {
+func (p *process) round() int { return p.roundBy(core.ExpiryCalibrated) }
+
+func (p *process) roundBy(clock core.Expiry) int {
 	p.t.Helper()
 	before := p.sent
-	n := p.begin(core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolStrict}, core.Event{Wait: core.Forever})
+	n := p.begin(core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolStrict, Expiry: clock}, core.Event{Wait: core.Forever})
 	p.do(core.Event{Kind: core.EventRelease, Claim: n})
 	p.now += int64(core.Second / 1000)
 	return p.sent - before
@@ -36,6 +38,22 @@ func TestCollectionIsBounded(t *testing.T) {
 		if young != 4 || old != most {
 			t.Errorf("%d versions: %d requests a round while they are young, and %d later, not 4 and %d", versions, young, old, most)
 		}
+	}
+}
+
+// A collection removes the newest of what is old, and leaves a hole above the rest. The next ones
+// go on below the hole while all that is above it is young.
+func TestCollectionBelowAHole(t *testing.T) {
+	p := newProcessOf(t, newBucket(), core.Config{Seed: [16]byte{1}, OwnStore: true, Boot: "boot"})
+	for range 504 {
+		p.roundBy(core.ExpiryObserved)
+	}
+	p.now += int64(20 * 60 * core.Second)
+	for range 80 {
+		p.roundBy(core.ExpiryObserved)
+	}
+	if left := len(p.bucket.objects); left != 2*(504+80)-10*64 {
+		t.Errorf("%d objects are left", left)
 	}
 }
 

@@ -68,10 +68,11 @@ func (r *Register) GoOnTidying() {
 	}
 }
 
-// seeks reports whether one more version is to be read. A few that could be removed may stay.
+// seeks reports whether one more version is to be read. A few that could be removed may stay,
+// but below what an earlier collection left there is a hole, in which nothing is proven.
 func (g *Garbage) seeks() bool {
 	apart := g.young - g.old
-	return g.old == 0 || apart > CollectEach || apart > 1 && g.step == 1
+	return g.old == 0 || apart > CollectEach || apart > 1 && (g.step == 1 || !g.proven)
 }
 
 // next is the version to be read: the very first, since where that is young, all are; then
