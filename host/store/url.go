@@ -69,15 +69,16 @@ func Absolute(rawURL string) (string, error) {
 }
 
 // Place names the store at a URL: two URLs of one store have one Place, however they are
-// spelled. It is the canonical URL, in which a directory has no symbolic link, as far as it
-// exists. It is "" for mem, of which each Open makes another store, and for what is no URL.
+// spelled. It is the canonical URL without create and clock, in which a directory has no symbolic
+// link, as far as it exists. It is "" for mem, of which each Open makes another store, and for
+// what is no URL.
 func Place(rawURL string) string {
 	at, err := parse(rawURL)
 	if err != nil || at.Scheme == "mem" {
 		return ""
 	}
-	if at.Scheme == "file" {
-		at.Dir = withoutLinks(at.Dir)
+	if at.Clock = ""; at.Scheme == "file" {
+		at.Dir, at.Query = withoutLinks(at.Dir), nil
 	}
 	return at.String()
 }

@@ -17,5 +17,5 @@ def place_of(url: str) -> str:
         return "file://" + os.path.realpath(os.path.normpath(f"{path}/{prefix}"))
     if at.scheme == "mem":
         return ""
-    others = urlencode([(name, value) for name, value in query if name != "prefix"])
+    others = urlencode([(name, value) for name, value in query if name not in ("prefix", "clock")])
     return f"{at.scheme}://{at.netloc}/{path.strip('/') or prefix}?{others}"
