@@ -152,11 +152,11 @@ func (a *app) setLimit(ctx context.Context, h *host.Host, name string, claim *pe
 		return err
 	}
 	out := &exit.Error{
-		Status: exit.StatusNotAcquired, Reason: core.ReasonLimit.String(),
+		Status: exit.StatusUnavailable, Reason: core.ReasonLimit.String(),
 		Text: "limit of " + host.Printable(name) + ": the wait was over, and it is unknown whether the store has taken it; status shows it",
 	}
 	if !h.Reached() {
-		out.Status, out.Reason = exit.StatusUnavailable, core.ReasonUnreachable.String()
+		out.Reason = core.ReasonUnreachable.String()
 		out.Text = "limit of " + host.Printable(name) + " not set: the store has not answered once; check its URL and the network"
 	}
 	return out
