@@ -29,9 +29,9 @@ type AcquireOptions struct {
 type Lease struct{ task *task }
 
 // Acquire takes the lease on a name, and waits while another holds it. It
-// returns when the lease is held, when opts.Wait is over, when the store
-// cannot be used (at once) or has not answered once within 5 s, or when ctx
-// ends. The lease lives on when ctx ends later.
+// returns when the lease is held, when opts.Wait is over, when the store refuses
+// for good (at once), or has answered no read or taken no write for 5 s, or when
+// ctx ends. The lease lives on when ctx ends later.
 //
 // The error is an *Error of Kind NotAcquired; of Kind Lost if the lease was lost before
 // it could be returned; ErrClosed; or one that wraps ctx's cause and says who held the

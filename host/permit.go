@@ -53,8 +53,8 @@ type Permit struct {
 
 // AcquirePermit takes a permit of the semaphore on a name. It waits while what is held in
 // the store leaves no room for the permit by the caller's view. It returns when the permit
-// is held, when opts.Wait is over, when the store cannot be used (at once) or has not
-// answered once within 5 s, or when ctx ends. The permit lives on when ctx ends later.
+// is held, when opts.Wait is over, when the store refuses for good (at once), or has answered
+// no read or taken no write for 5 s, or when ctx ends. The permit lives on when ctx ends later.
 //
 // Every fault of the arguments is told at once, before any request; a weight and spare
 // that the view has no room for are also ErrWeightExceedsLimit. Otherwise the error is

@@ -430,7 +430,9 @@ typedef struct mopslock_options {
  *            use for something else (reasons NEWER and KIND).
  * EINVAL     the name or an option is invalid. The text lists every bad one. Bad arguments that the
  *            core does not check (wait_ns, flags) are reported first and alone.
- * EUNAUTHORIZED, ENOSTORE, ESTORE, EENGINE   at once. EUNREACHABLE after 5 s of silence.
+ * EUNAUTHORIZED, ENOSTORE, EENGINE   at once.
+ * EUNREACHABLE, ESTORE   the store has answered no read, or taken no write, for 5 s. ESTORE at once
+ *            if it is read-only or full.
  */
 int mopslock_acquire(uint64_t host, const char *name, const mopslock_options *options, uint64_t *lease);
 
