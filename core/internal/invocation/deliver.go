@@ -76,9 +76,9 @@ func (v *Invocation) undelivered() {
 	}
 }
 
-// warn says, once, that the store has failed again, since this may go on for long.
+// warn says, once, that the store has not taken the result again, since this may go on for long.
 func (v *Invocation) warn() {
-	if v.unstored || v.Retries == 0 {
+	if v.unstored || v.Retries == 0 || v.state != core.InvocationDelivering {
 		return
 	}
 	v.unstored = true

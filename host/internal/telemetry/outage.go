@@ -37,13 +37,14 @@ func (o *Outage) Answered(r *Recorder, verb core.ActionKind) {
 	*of = outage{}
 }
 
-// Failed records a request without an answer.
+// Failed records a request without an answer. While one way is told to fail, that the other does
+// as well is no news.
 func (o *Outage) Failed(r *Recorder, verb core.ActionKind, class core.Class, err error) {
 	of := o.way(verb)
 	if of.failed++; of.failed == 1 {
 		of.since = r.now()
 	}
-	if of.failed < outageAfter || of.told {
+	if of.failed < outageAfter || o.of[0].told || o.of[1].told {
 		return
 	}
 	of.told = true
