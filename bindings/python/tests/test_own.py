@@ -400,6 +400,54 @@ def test_a_request_that_is_never_answered_is_unknown_at_its_limit(world: World) 
     assert seconds(lease.left_ns()) > TTL - MARGIN - TTL / 3
 
 
+def test_a_holder_that_was_held_up_hears_the_answer_for_three_limits(world: World) -> None:
+    """By a C call that keeps the GIL, say: nobody looked at the limit in time, and what comes then counts from when it
+    was sent. A store that hangs is given up all the same, once a thread looks in time."""
+    lease = world.lease(terms=Terms(protocol="lastwriter", ttl=12, fleet_expire="none"))
+    world.run(2)
+    sent = []
+
+    def hold_up(verb: str, _: str) -> None:
+        sent.append(world.clock.now - LATENCY)
+        if verb == "put":
+            world.store.mend()
+        world.jump(3)
+        world.settle()
+
+    world.store.asked()
+    world.store.fault = hold_up
+    world.run(12, lambda: len(sent) == 2)
+    world.settle()
+    assert world.store.asked() == RENEW, "nothing is asked for twice"
+    assert lease.failure() is None
+    assert lease.until() == sent[1] + round(0.9 * 12 * SECOND)
+    world.hold()
+    world.run(12, lambda: bool(world.held))
+    world.jump(2.5)
+    world.settle()
+    world.run(2)
+    assert len(world.held or ()) == 1
+    world.run(2, lambda: len(world.held or ()) == 2)
+    assert len(world.held or ()) == 2
+    assert lease.failure() is None
+
+
+def test_a_host_that_stays_held_up_waits_no_longer_than_three_limits(world: World) -> None:
+    world.store.write("n", world.clock.wall(), expire_s=1000.0)
+    world.host().begin_acquire("n", Terms(), FOREVER, None)
+    world.run(30)
+    world.hold()
+    world.run(10, lambda: bool(world.held))
+    assert world.held is not None
+    for late in (10, 11, 8):
+        world.jump(late)
+        world.settle()
+    assert len(world.held) == 1
+    world.jump(1.1)
+    world.run(10)
+    assert len(world.held) == 2
+
+
 def test_a_put_that_has_waited_past_its_limit_is_never_begun(world: World) -> None:
     """By then the name may be another's."""
     lease = world.lease()

@@ -34,6 +34,14 @@ from .verbs import NEVER, READS, REQUESTS, RESULTS, Action, Event, attempt, can,
 IN_FLIGHT = 32
 """Requests of one store under way at once, without transfers."""
 
+LIMITS = 3
+"""Limits of a request for which it is waited for while threads of ours are held up, as by C calls that keep the GIL. So
+many fit before a deadline."""
+
+HELD_UP, LOOKS = 10_000_000, 16
+"""A thread that comes so many nanoseconds late was held up. Two looks in a row must be on time, the second one such a
+part of the limit later, before a request is given up."""
+
 NAP = 2_000_000
 """Nanoseconds for which who has stepped waits by itself, since a change of threads takes as long."""
 
@@ -105,13 +113,24 @@ class Share(Protocol):
 class Request:
     """A request that is under way."""
 
-    __slots__ = ("action", "body", "client", "key", "lane", "late", "limit")
+    __slots__ = ("action", "body", "client", "key", "lane", "last", "late", "limit", "look", "on_time")
 
-    def __init__(self, client: Client, action: Action, body: bytes | None, limit: int) -> None:
-        self.client, self.action, self.body, self.limit = client, action, body, limit
+    def __init__(self, client: Client, action: Action, body: bytes | None, now: int) -> None:
+        self.client, self.action, self.body = client, action, body
+        limit = action["limit_ns"]
+        self.limit, self.last = now + limit, now + LIMITS * limit  # when it is not begun, and not waited for, any more
+        self.look = self.limit - limit // LOOKS  # when a thread looks whether it was answered
+        self.on_time = False  # the last one that looked
         self.key: str = action["key"]
         self.late = False
         self.lane = client.lane(action)
+
+    def is_hopeless(self, now: int) -> bool:
+        """Looks. A look that comes late was held up, and so may the answer be: another request would be as slow."""
+        was_on_time, self.on_time = self.on_time, now - self.look <= HELD_UP
+        limit: int = self.action["limit_ns"]
+        self.look = min(self.last, now + (limit // LOOKS if self.on_time else limit))
+        return now >= self.last or (was_on_time and self.on_time)
 
     def start(self) -> None:
         """On a thread that goes on with it."""
@@ -156,7 +175,7 @@ class Client:
         self._asked: list[Request] = []  # by the steps of this turn
         self.expected = NEVER  # when the sleeper will look, as it was told
         self._wake = NEVER
-        self._limit = NEVER  # no request has an earlier one
+        self._limit = NEVER  # no request is to be looked at before
         self._napping = False
         self._mono = 0
         self._last = 0
@@ -293,10 +312,11 @@ class Client:
 
     def _give_up(self, now: int) -> None:
         """The requests that the store has not answered in time."""
-        for request in [one for one in self._under_way.values() if one.limit <= now]:
-            request.lane.overdue(request)
-            self._answered(request, unknown(request.action), None)
-        self._limit = min([NEVER, *(request.limit for request in self._under_way.values())])
+        for request in [one for one in self._under_way.values() if one.look <= now]:
+            if request.is_hopeless(now):
+                request.lane.overdue(request)
+                self._answered(request, unknown(request.action), None)
+        self._limit = min([NEVER, *(request.look for request in self._under_way.values())])
 
     def _safely(self, do: Do) -> None:
         try:
@@ -341,7 +361,7 @@ class Client:
         action = request.action
         if self._under_way.pop(action["request"], None) is None:
             return
-        if self.clock.mono() >= request.limit:
+        if self.clock.mono() >= request.last:
             answer = unknown(action)
         claim = self.claims.get(action.get("claim", 0))
         if error is not None:
@@ -385,9 +405,9 @@ class Client:
 
     def _ask(self, action: Action, now: int) -> None:
         claim = self.claims.get(action.get("claim", 0)) if action["kind"] in RESULTS else None
-        request = Request(self, action, claim.result() if claim is not None else None, now + action["limit_ns"])
+        request = Request(self, action, claim.result() if claim is not None else None, now)
         self._under_way[action["request"]] = request
-        self._limit = min(self._limit, request.limit)
+        self._limit = min(self._limit, request.look)
         self._asked.append(request)
 
     def _tell(self, action: Action) -> None:
