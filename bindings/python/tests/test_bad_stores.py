@@ -149,7 +149,7 @@ def test_a_handler_of_the_logger_that_raises_ends_no_thread() -> None:
     level, workers, over = log.level, Workers(1), threading.Event()
     log.setLevel(logging.DEBUG)
     try:
-        sleeper, told = Sleeper(), Notifier()
+        sleeper, told = Sleeper(Workers().submit), Notifier()
         for end in (refuse, over.set):
             workers.submit(end)
             assert end is refuse or over.wait(SOON)

@@ -327,7 +327,7 @@ class AtOnce:
     """Threads that are done before the caller goes on."""
 
     naps = True
-    sleeper = Sleeper()
+    sleeper = Sleeper(NotImplemented)
 
     def __init__(self) -> None:
         self._lanes = Lane(), Lane()

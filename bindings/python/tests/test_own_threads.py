@@ -15,13 +15,16 @@ from mopslock import _workers
 from mopslock._lease import Lease
 from mopslock._notify import Notifier
 from mopslock._own import threads
+from mopslock._own.client import Client
 from mopslock._own.clock import Clock
-from mopslock._own.threads import Sleeper
+from mopslock._own.host import OwnHost
+from mopslock._own.threads import Sleeper, Threads
 from mopslock._own.verbs import NEVER
 from mopslock._units import SECOND
-from mopslock._workers import Workers
+from mopslock._workers import Do, Workers
+from mopslock.terms import Terms
 from ways import SOON, until
-from world import FakeClock, World
+from world import FakeClock, FakeStore, World, claim
 
 
 class Alarm:
@@ -46,7 +49,7 @@ class Alarm:
 @given(st.lists(st.lists(st.integers(0, 20), max_size=9), max_size=9), st.lists(st.integers(1, 7), min_size=1))
 def test_what_is_due_is_woken_never_early_and_as_often(instants: list[list[int]], steps: list[int]) -> None:
     """Also what wants to be woken earlier than it said before."""
-    sleeper, clock = Sleeper(), FakeClock()
+    sleeper, clock = Sleeper(Workers().submit), FakeClock()
     sleeper._thread = threading.current_thread()  # so that it begins none
     begin, alarms = clock.now, [Alarm(clock, *each) for each in instants]
     for alarm in alarms:
@@ -65,7 +68,7 @@ def test_what_is_due_is_woken_never_early_and_as_often(instants: list[list[int]]
 def test_the_sleeper_says_how_long_nothing_is_due(caplog: pytest.LogCaptureFixture) -> None:
     """A second at most, since Python's waits do not count the time that the machine sleeps. A failure of one is not the
     others'."""
-    sleeper, clock = Sleeper(), FakeClock()
+    sleeper, clock = Sleeper(Workers().submit), FakeClock()
     sleeper._thread = threading.current_thread()
     bad, early, late = Alarm(clock, 0), Alarm(clock, 0, SECOND // 4), Alarm(clock, 100 * SECOND)
 
@@ -88,7 +91,7 @@ def test_the_sleeper_says_how_long_nothing_is_due(caplog: pytest.LogCaptureFixtu
 
 def test_its_thread_begins_with_what_is_due_and_ends_when_nothing_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "IDLE", 0.05)
-    sleeper = Sleeper()
+    sleeper = Sleeper(Workers().submit)
     sleeper.expect(Alarm(FakeClock()))
     assert vars(sleeper)["_thread"] is None, "nothing to do, no thread"
     for _ in range(2):
@@ -98,6 +101,68 @@ def test_its_thread_begins_with_what_is_due_and_ends_when_nothing_is(monkeypatch
         thread = sleeper._thread
         assert thread is None or thread.daemon
         until(lambda: sleeper._thread is None)
+
+
+def test_a_renewal_is_made_by_the_thread_that_finds_it_due() -> None:
+    """From the beat to the last answer: each change of threads can take as long as a C call that keeps the GIL. While
+    that thread hangs the other one watches, and what is due is made by workers."""
+    asked: list[tuple[str, threading.Thread]] = []
+    handed: list[Do] = []
+    clock, store, workers = FakeClock(), FakeStore(), Workers()
+
+    def soon(job: Do) -> None:
+        handed.append(job)
+        workers.submit(job)
+
+    store.creates = True
+    store.fault = lambda verb, _: asked.append((verb, threading.current_thread()))
+    sleeper = Sleeper(soon)
+    share = Threads(workers, sleeper)
+    share.soon = soon
+    client = Client(store, clock, share, bytes(range(16)))
+    host = OwnHost(store, client)
+    lease = claim(host.begin_acquire("n", Terms(protocol="strict", ttl=60), 0, None).result())
+
+    def begin_renewal() -> None:
+        """When it is due, to the nanosecond: a thread that is late takes it that it was held up."""
+        until(lambda: sleeper._spare)
+        asked.clear()
+        handed.clear()
+        pass_until_due()
+
+    def pass_until_due() -> None:
+        clock.now = max(clock.now, client.due())
+        sleeper.poke()
+
+    def is_renewed_from(before: int) -> bool:
+        if lease.until() == before:
+            pass_until_due()
+        return lease.until() > before
+
+    for _ in range(4):
+        before = lease.until()
+        begin_renewal()
+        until(lambda: lease.until() > before)  # noqa: B023
+        until(lambda: sleeper._spare)
+        assert [verb for verb, _ in asked] in (["put", "exists"], ["put", "exists", "get", "exists"])
+        assert len({thread for _, thread in asked}) == 1
+        assert not handed
+    over = threading.Event()
+    note = store.fault
+
+    def hang(verb: str, key: str) -> None:
+        note(verb, key)
+        over.wait(SOON)
+
+    store.fault = hang
+    begin_renewal()
+    until(lambda: len(asked) == 1)
+    store.fault = note
+    before = lease.until()
+    until(lambda: is_renewed_from(before))
+    over.set()
+    assert asked[0][1] is not asked[1][1]
+    host.close(SECOND)
 
 
 class Gate:

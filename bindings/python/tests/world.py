@@ -258,7 +258,7 @@ class Turned:
     """The threads of one client: the world does what they would."""
 
     naps = False
-    sleeper = Sleeper()
+    sleeper = Sleeper(NotImplemented)
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -377,7 +377,8 @@ class World:
                     job()
                     busy = True
                 for waits in [one for one in share.waits if _due(one) <= self.clock.now]:
-                    waits.pass_time()
+                    if (do := waits.pass_time()) is not None:
+                        do()
                     busy = True
 
     def next(self) -> int:

@@ -256,11 +256,10 @@ class Client:
         if request is not None:
             request.start()
 
-    def pass_time(self) -> None:
-        """As turn, for a thread that may not wait."""
+    def pass_time(self) -> Do | None:
+        """As turn, for a thread that may not wait. It is given what is asked for."""
         request = self.news()
-        if request is not None:
-            self.threads.soon(request.start)
+        return None if request is None else request.start
 
     def news(
         self, request: Request | None = None, answer: Event | None = None, error: BaseException | None = None

@@ -1,4 +1,4 @@
-"""The threads of own stores: workers that step clients and ask stores, and one that waits for time to pass.
+"""The threads of own stores: workers that step clients and ask stores, and two that wait for time to pass.
 
 No thread of a caller's steps a client or asks a store. So an interrupt, which only the main thread gets, never comes
 between a step and what it asks for, and a store that hangs hangs nobody.
@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Protocol
 
 from .._log import log
@@ -99,19 +100,25 @@ class Waits(Protocol):
     def due(self) -> int:
         """Mono: when it wants to be woken."""
 
-    def pass_time(self) -> None:
-        """It is due."""
+    def pass_time(self) -> Do | None:
+        """It is due. What is returned may take its time, and is to be done on a thread that need not be back soon."""
 
 
 class Sleeper:
-    """The thread that waits for time to pass."""
+    """Two threads that take turns at waiting for time to pass. One that finds a request due gives its turn away, and
+    makes the request itself: a change of threads can take as long as the longest C call that keeps the GIL. While the
+    other one is still away, workers make them."""
 
-    def __init__(self) -> None:
+    def __init__(self, soon: Callable[[Do], object]) -> None:
+        """soon has something done on another thread."""
+        self._soon = soon
         self._heap: list[tuple[int, int, Waits]] = []  # an entry is stale if its instant is not what is expected
         self._order = itertools.count()
         self._pokes: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._lock = threading.RLock()
-        self._thread: threading.Thread | None = None
+        self._thread: threading.Thread | None = None  # the first of the two, while one of them has the turn
+        self._spare = False  # the other waits for its turn
+        self._turns: queue.SimpleQueue[bool] = queue.SimpleQueue()  # for the spare one: it has the turn, or may end
         self._until = NEVER  # time.monotonic_ns at which it looks without being poked
         self.barred = False  # it could not begin its thread, since the interpreter is ending: who closes wakes them
 
@@ -131,24 +138,47 @@ class Sleeper:
         self._pokes.put(None)
         with self._lock:
             if self._thread is None and self._heap:
-                begin_thread(self._run, "mopslock-sleeper", self._note)
+                begin_thread(self._begin, "mopslock-sleeper", self._note)
 
     def _note(self, thread: threading.Thread | None) -> None:
         self._thread = thread
         self.barred = thread is None
 
-    def _run(self) -> None:
-        while self._thread is threading.current_thread():
-            pause = self.look()
+    def _begin(self) -> None:
+        begin_thread(self._wait_for_turns, "mopslock-sleeper", lambda _: None)
+        self._watch()
+        self._wait_for_turns()
+
+    def _wait_for_turns(self) -> None:
+        while True:
+            with self._lock:
+                if self._spare or self._thread is None:
+                    return  # it was away for long, and nobody waits for it
+                self._spare = True
+            if not self._turns.get():
+                return
+            self._watch()
+
+    def _watch(self) -> None:
+        """Has the turn, until it gives it away or nothing is to be waited for."""
+        while True:
+            found = self.look()
+            if callable(found):
+                try:
+                    found()
+                except BaseException:
+                    log.exception("mopslock: a request failed; this is an error in mopslock")
+                return
             try:
-                self._pokes.get(timeout=IDLE if pause is None else pause)
+                self._pokes.get(timeout=IDLE if found is None else found)
             except queue.Empty:
                 self._prune()
-                if pause is None and self._rest():
+                if found is None and self._rest():
                     return
 
-    def look(self) -> float | None:
-        """Wakes those that are due, and returns the seconds until another is; None is when somebody pokes it."""
+    def look(self) -> float | Do | None:
+        """Wakes those that are due, and returns the seconds until another is; None is when somebody pokes it. Or it
+        gives its turn away, and returns what is to be done."""
         while not self._pokes.empty():
             self._pokes.get_nowait()
         while True:
@@ -164,12 +194,25 @@ class Sleeper:
                     self._until = time.monotonic_ns() + left
                     return left / SECOND
                 waits.expected = NEVER
+            do = None
             try:
                 if waits.due() <= waits.clock.mono():
-                    waits.pass_time()
+                    do = waits.pass_time()
             except BaseException:
                 log.exception("mopslock: a client failed; this is an error in mopslock")
             self.expect(waits)
+            if do is not None:
+                if self._pass_turn(True):
+                    return do
+                self._soon(do)
+
+    def _pass_turn(self, watch: bool) -> bool:
+        """To the spare thread, or has it end; False if it is away."""
+        with self._lock:
+            spare, self._spare = self._spare, False
+            if spare:
+                self._turns.put(watch)
+            return spare
 
     def _prune(self) -> None:
         """Lets go of what waits for nothing any more."""
@@ -181,10 +224,11 @@ class Sleeper:
             heapq.heapify(self._heap)
 
     def _rest(self) -> bool:
-        """Ends the thread that waits for nothing; the next that is due begins another."""
+        """Ends the threads that wait for nothing; the next that is due begins others."""
         with self._lock:
             if not self._heap:
                 self._thread = None
+                self._pass_turn(False)
             return self._thread is None
 
 
@@ -228,7 +272,7 @@ class _Shared:
 
     def __init__(self) -> None:
         self.workers = Workers()
-        self.sleeper = Sleeper()
+        self.sleeper = Sleeper(self.workers.submit)
 
 
 shared = _Shared()
