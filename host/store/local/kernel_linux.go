@@ -2,6 +2,10 @@ package local
 
 import "golang.org/x/sys/unix"
 
+// maxIdle bounds the directories that stay watched without a subscription. Linux begins a watch
+// in 30 ns for each entry of the directory. A watch holds nothing open.
+const maxIdle = 16
+
 // ours has the file systems whose files only this kernel writes and stamps, by the number
 // that statfs(2) gives. Many machines may write the files of all others, and their stamps
 // may be of any clock: NFS, SMB, 9P, virtiofs, FUSE, and the file systems of clusters.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -43,6 +44,7 @@ type watcher struct {
 	mu     sync.Mutex // guards the next fields, and calls into fsnotify
 	fs     *fsnotify.Watcher
 	dirs   map[string]map[*subscription]struct{} // watched directory → its subscriptions
+	idle   []string                              // watched directories without any, the one left last at the end
 	closed bool
 	ended  sync.WaitGroup
 
@@ -188,10 +190,11 @@ func (w *watcher) settle(events []fsnotify.Event, overflow bool) []*subscription
 	for _, event := range events {
 		w.touch(event, touched)
 	}
-	if overflow { // the directories may be others by now: the last to leave one ends its watch
+	if overflow { // the directories may be others by now
 		for sub := range touched {
 			w.leave(sub)
 		}
+		w.forget(0)
 	}
 	notify := make([]*subscription, 0, len(touched))
 	for sub, concerned := range touched {
@@ -224,8 +227,7 @@ func (w *watcher) touch(event fsnotify.Event, touched map[*subscription]bool) {
 	if subs == nil {
 		return
 	}
-	delete(w.dirs, event.Name)
-	_ = w.fs.Remove(event.Name)
+	w.end(event.Name)
 	for sub := range subs {
 		sub.dir = ""
 		touched[sub] = true
@@ -286,6 +288,7 @@ func (w *watcher) enter(sub *subscription, dir string) error {
 		}
 		w.dirs[dir] = map[*subscription]struct{}{}
 	}
+	w.idle = slices.DeleteFunc(w.idle, func(idle string) bool { return idle == dir })
 	w.dirs[dir][sub] = struct{}{}
 	below := strings.TrimLeft(sub.path[len(dir):], string(filepath.Separator))
 	sub.dir = dir
@@ -293,7 +296,8 @@ func (w *watcher) enter(sub *subscription, dir string) error {
 	return nil
 }
 
-// leave undoes enter. The last subscription that leaves a directory ends its watch.
+// leave undoes enter. The directory stays watched for a while: who takes one name again and
+// again would have the kernel begin anew, which takes as long as there are versions of it.
 func (w *watcher) leave(sub *subscription) {
 	subs := w.dirs[sub.dir]
 	if _, in := subs[sub]; !in {
@@ -301,10 +305,24 @@ func (w *watcher) leave(sub *subscription) {
 	}
 	delete(subs, sub)
 	if len(subs) == 0 {
-		delete(w.dirs, sub.dir)
-		_ = w.fs.Remove(sub.dir) // already gone with its directory, or closed
+		w.idle = append(w.idle, sub.dir)
+		w.forget(maxIdle)
 	}
 	sub.dir = ""
+}
+
+// forget ends the watches of all idle directories but so many.
+func (w *watcher) forget(keep int) {
+	for len(w.idle) > keep {
+		w.end(w.idle[0])
+	}
+}
+
+// end ends the watch of a directory.
+func (w *watcher) end(dir string) {
+	w.idle = slices.DeleteFunc(w.idle, func(idle string) bool { return idle == dir })
+	delete(w.dirs, dir)
+	_ = w.fs.Remove(dir) // already gone with its directory, or closed
 }
 
 var _ interface {

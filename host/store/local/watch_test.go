@@ -2,6 +2,7 @@ package local
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ func TestWatchTooLate(t *testing.T) {
 	await(t, told)
 }
 
-// TestWatchLeavesNothing: the last stop ends a directory's watch, and Close ends all others.
+// TestWatchLeavesNothing: few directories stay watched after the last stop, and none after Close.
 func TestWatchLeavesNothing(t *testing.T) {
 	s := open(t, t.TempDir())
 	must(t, s.Put(t.Context(), "n/k", nil, ""))
@@ -93,12 +94,57 @@ func TestWatchLeavesNothing(t *testing.T) {
 	for _, stop := range stops {
 		stop()
 	}
-	if n := len(s.watch.fs.WatchList()) + len(s.watch.dirs); n != 0 {
-		t.Fatalf("still watching %v", s.watch.fs.WatchList())
+	for i := range 2 * maxIdle {
+		key := fmt.Sprintf("d%d/k", i)
+		must(t, s.Put(t.Context(), key, nil, ""))
+		stop, err := s.Watch(key, func() {})
+		must(t, err)
+		stop()
 	}
+	s.watch.mu.Lock()
+	if w := &s.watch; len(w.fs.WatchList()) != maxIdle || len(w.dirs) != maxIdle || len(w.idle) != maxIdle {
+		t.Errorf("still watching %v, %v, %v", w.fs.WatchList(), w.dirs, w.idle)
+	}
+	s.watch.mu.Unlock()
 	s.Close() // waits for both goroutines
 	if _, err := s.Watch("n/k", func() {}); !errors.Is(err, store.ErrClosed) {
 		t.Fatal(err)
 	}
 	stops[0]()
+}
+
+// TestWatchIdle: a directory that is left and entered again stays watched. If it was removed and
+// made again meanwhile, or all may be others, it is watched anew.
+func TestWatchIdle(t *testing.T) {
+	if maxIdle == 0 {
+		t.Skip("nothing stays watched here")
+	}
+	for name, between := range map[string]func(s *Store){
+		"nothing": func(*Store) {},
+		"removed": func(s *Store) { must(t, os.RemoveAll(s.path("n")), s.Put(t.Context(), "n/k", nil, "")) },
+		"mounted": func(s *Store) {
+			move(t, s.root, s.root+" aside")
+			must(t, os.CopyFS(s.root, os.DirFS(s.root+" aside")))
+			s.watch.settle(nil, true) // as after again
+		},
+		"moved": func(s *Store) {
+			move(t, s.path("n"), s.path("m"))
+			must(t, s.Put(t.Context(), "n/k", nil, ""), os.RemoveAll(s.path("m")))
+		},
+	} {
+		s := open(t, t.TempDir())
+		must(t, s.Put(t.Context(), "n/k", nil, ""))
+		stop, err := s.Watch("n/k", func() {})
+		must(t, err)
+		stop()
+		s.watch.mu.Lock()
+		if s.watch.dirs[s.path("n")] == nil {
+			t.Error(name, "is not watched")
+		}
+		s.watch.mu.Unlock()
+		between(s)
+		told := watched(t, s, "n/k")
+		must(t, os.WriteFile(s.path("n/k"), []byte("2"), 0o666))
+		await(t, told)
+	}
 }
