@@ -328,7 +328,7 @@ func appendObserved(dst []byte, s *Observed) []byte {
 	m.int(keyWrittenAt, s.WrittenAt)
 	m.int(keyAcquiredAt, s.AcquiredAt)
 	m.int(keyReleasedAt, s.ReleasedAt)
-	m.int(keyLookAt, s.LookAt)
+	m.int(keyLookAt, s.RecheckAt)
 	m.uint(keyEpoch, uint64(s.Epoch))
 	m.uint(keyToken, uint64(s.Token))
 	m.text(keyCompanions, s.Companions)

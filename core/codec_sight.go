@@ -71,7 +71,7 @@ func (d *reader) observed(s *Observed) {
 		s.ReleasedAt = d.nonzeroInt()
 	}
 	if d.key(sightLookAt, keyLookAt) {
-		s.LookAt = d.nonzeroInt()
+		s.RecheckAt = d.nonzeroInt()
 	}
 	if d.left > 0 {
 		d.observedStrict(s)

@@ -25,7 +25,7 @@ type Observed struct {
 	AcquiredAt int64
 	ReleasedAt int64
 	// LookAt is the earliest Mono at which the tenure that was seen can be dead, or 0.
-	LookAt int64
+	RecheckAt int64
 
 	// For strict only; Epoch is 0 under lastwriter, or if there is no version.
 	Epoch Epoch

@@ -12,11 +12,11 @@ type claim struct {
 	number     uint64
 	prev, next *claim // in the order in which they came
 	as         role
-	place      *place
-	unit       *unit           // of its own machine; nil while it is settled, at rest, or if it shares one
-	rest       *strict.Resting // of a lease at rest
-	session    *session        // on which it stands, or wants to
-	asked      *begun          // nil once its machine is made
+	name       *nameState
+	unit       *unit          // of its own machine; nil while it is resolved or parked, or if it shares one
+	parked     *strict.Parked // a lease without a machine
+	session    *session       // on which it stands, or wants to
+	pending    *pending       // nil once its machine is made
 	watches    []*watch
 	handover   *handover // of a waiter
 	delay      *delay    // of one that waits for something before it goes on
@@ -28,7 +28,7 @@ type claim struct {
 
 	held     bool
 	waiting  bool // for another's release
-	nudged   bool // it was the one to be told of a release
+	woken    bool // it was the one to be told of a release
 	missed   bool // a change was told while a look was under way
 	stopping bool
 	over     bool // its end was told
@@ -37,18 +37,18 @@ type claim struct {
 // belief is what a claim is held by, and until when it may be relied on. A piece of work may hold
 // its name several times: each tenure has a belief of its own, and none while it is not held.
 type belief struct {
-	epoch core.Epoch
-	at    int64 // Mono: its own deadline
-	on    uint64
-	fixed int64 // Mono: after a call it is believed no longer than this; 0 is not fixed
+	epoch    core.Epoch
+	at       int64 // Mono: its own deadline
+	on       uint64
+	cappedAt int64 // Mono: after a call it is believed no longer than this; 0 is no cap
 }
 
-// begun is what a command asked for, with all that is known before the machine is made.
-type begun struct {
+// pending is what a command asked for, with all that is known before the machine is made.
+type pending struct {
 	kind     core.EventKind
 	as       role
 	machine  core.MachineKind
-	protocol core.Protocol // 0 is auto, until it is settled
+	protocol core.Protocol // 0 is auto, until it is resolved
 	terms    core.Config
 	wait     core.Duration
 	at       int64      // Mono of the command
@@ -65,7 +65,7 @@ type begun struct {
 // role is what a claim does with its machine. It has no state of its own unless the claim
 // is the only one that has it.
 type role interface {
-	// begin makes the machine, once it is settled how the name is kept.
+	// begin makes the machine, once it is known how the name is kept.
 	begin(c *Client, cl *claim)
 	// hear takes a notice of the machine.
 	hear(c *Client, cl *claim, a *core.Action)
@@ -75,10 +75,10 @@ type role interface {
 	command(c *Client, cl *claim, o order)
 	// stop is the command that ends it when the client closes.
 	stop() core.EventKind
-	// canLook reports whether the machine would use changed at this moment.
-	canLook(cl *claim) bool
-	// copy is the role of a twin; snapshot writes what state it has.
-	copy(t *twins) role
+	// usesChange reports whether the machine would use changed at this moment.
+	usesChange(cl *claim) bool
+	// copy is the role of a copied claim; snapshot writes what state it has.
+	copy(t *copier) role
 	snapshot(s *base.Snapshot)
 }
 
@@ -95,16 +95,16 @@ type plain struct{}
 
 func (plain) snapshot(*base.Snapshot) {}
 
-// begin makes a claim and settles how its name is kept.
-func (c *Client) begin(b *begun, number uint64) {
-	cl := &claim{number: number, as: b.as, asked: b}
+// begin makes a claim and resolves how its name is kept.
+func (c *Client) begin(b *pending, number uint64) {
+	cl := &claim{number: number, as: b.as, pending: b}
 	c.last = number
 	c.claims[cl.number] = cl
 	c.append(cl)
-	c.enroll(cl, b.terms.Name)
+	c.addClaim(cl, b.terms.Name)
 	if b.printed != 0 {
-		cl.place.kept = b.printed // the host has it
-		c.used(cl.place)
+		cl.name.kept = b.printed // the host has it
+		c.used(cl.name)
 	}
 	if c.closing {
 		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
@@ -113,11 +113,11 @@ func (c *Client) begin(b *begun, number uint64) {
 	if b.protocol != 0 {
 		cl.protocol = b.protocol
 	}
-	if _, looks := b.as.(*aLook); b.protocol == core.ProtocolStrict && !looks && !c.canStrict() {
+	if _, looks := b.as.(*inspectRole); b.protocol == core.ProtocolStrict && !looks && !c.canStrict() {
 		c.refuseStrict(cl)
 		return
 	}
-	c.settle(cl)
+	c.resolve(cl)
 }
 
 // append adds a claim behind all others.
@@ -144,7 +144,7 @@ func (c *Client) unlink(cl *claim) {
 	}
 }
 
-// ask makes the machine of a claim that is settled.
+// ask makes the machine of a claim that is resolved.
 func (c *Client) ask(cl *claim) { cl.as.begin(c, cl) }
 
 // make makes a claim's own machine and takes its first event.
@@ -155,14 +155,14 @@ func (c *Client) make(cl *claim, cfg core.Config, first core.Event) {
 		c.refuseTerms(cl, err)
 		return
 	}
-	cl.asked = nil
+	cl.pending = nil
 	cl.unit = &unit{machine: machine, owner: cl, claim: cl.number}
 	if cfg.Machine == core.MachineInvocation {
 		cl.unit.lanes = twoLanes
 	}
 	if cfg.OnSession {
 		cl.session = c.sessionFor(cfg.TTL, cfg.Margin)
-		c.sit(cl.session)
+		c.attach(cl.session)
 		if cl.wants() {
 			c.open(cl.session)
 		}
@@ -181,29 +181,29 @@ func (cl *claim) hear(c *Client, _ *unit, a *core.Action) {
 
 // stepped implements owner.
 func (cl *claim) stepped(c *Client, u *unit) {
-	cl.unfix(c, u)
+	cl.uncapBelief(c, u)
 	cl.as.stepped(c, cl)
 	switch {
 	case u.gone:
 	case u.machine.Idle():
 		c.remove(cl)
-	case cl.lookAgain(c):
+	case cl.recheck(c):
 	default:
-		c.repose(cl)
+		c.park(cl)
 	}
 }
 
-// canLook reports whether its machine would use changed at this moment.
-func (cl *claim) canLook() bool {
-	if cl.asked != nil {
+// usesChange reports whether its machine would use changed at this moment.
+func (cl *claim) usesChange() bool {
+	if cl.pending != nil {
 		return leaseState(cl) == core.LeaseWaiting
 	}
-	return cl.as.canLook(cl)
+	return cl.as.usesChange(cl)
 }
 
-// lookAgain tells the machine of a change that was told while a look was under way.
-func (cl *claim) lookAgain(c *Client) bool {
-	if !cl.missed || !cl.canLook() {
+// recheck tells the machine of a change that was told while a look was under way.
+func (cl *claim) recheck(c *Client) bool {
+	if !cl.missed || !cl.usesChange() {
 		return false
 	}
 	cl.missed = false
@@ -225,24 +225,24 @@ func claimOf(o owner) *claim {
 // keeps implements owner.
 func (cl *claim) keeps() bool { return cl.held }
 
-// repose puts a lease to rest that waits for its session alone.
-func (c *Client) repose(cl *claim) {
+// park drops the machine of a lease that waits for its session alone.
+func (c *Client) park(cl *claim) {
 	if cl.session == nil || cl.delay != nil {
 		return
 	}
 	if l, ok := cl.unit.machine.(*strict.Lease); ok {
-		if cl.rest = l.Rest(); cl.rest != nil {
+		if cl.parked = l.Park(); cl.parked != nil {
 			c.drop(cl.unit)
 			cl.unit = nil
 		}
 	}
 }
 
-// rouse is the unit of a claim, made again if the claim rests; nil if it has none.
-func (c *Client) rouse(cl *claim) *unit {
-	if cl.rest != nil {
-		cl.unit = &unit{machine: cl.rest.Wake(), owner: cl, claim: cl.number}
-		cl.rest = nil
+// unpark is the unit of a claim, made again if the claim is parked; nil if it has none.
+func (c *Client) unpark(cl *claim) *unit {
+	if cl.parked != nil {
+		cl.unit = &unit{machine: cl.parked.Unpark(), owner: cl, claim: cl.number}
+		cl.parked = nil
 	}
 	return cl.unit
 }
@@ -252,22 +252,22 @@ func (c *Client) tell(cl *claim, kind core.EventKind, epoch core.Epoch) {
 	if kind == core.EventCalled {
 		cl.calls--
 	}
-	if kind == core.EventChanged && !cl.canLook() {
-		cl.missed = cl.rest == nil
+	if kind == core.EventChanged && !cl.usesChange() {
+		cl.missed = cl.parked == nil
 		return
 	}
-	if d := cl.delay; d != nil && d.look {
+	if d := cl.delay; d != nil && d.inspects {
 		c.alarms.arm(&d.alarm, d, c.now.Mono)
 		return
 	}
-	if u := c.rouse(cl); u != nil && !u.gone {
+	if u := c.unpark(cl); u != nil && !u.gone {
 		c.step(u, core.Event{Kind: kind, Epoch: epoch})
 	}
 }
 
 // command takes a command about a claim that exists.
 func (c *Client) command(cl *claim, o order) {
-	if cl.asked != nil { // it is being settled, and nothing of it is in the store
+	if cl.pending != nil { // it is being resolved, and nothing of it is in the store
 		if o.kind != core.EventEnded {
 			c.refuse(cl, core.ReasonCancelled, core.ClassNone)
 		}
@@ -305,9 +305,9 @@ func (c *Client) over(cl *claim) {
 	cl.waiting = false
 	c.unwatch(cl)
 	if !cl.held {
-		c.passOn(cl)
+		c.passWakeOn(cl)
 	}
-	cl.nudged = false
+	cl.woken = false
 }
 
 // remove forgets a claim: its machine waits for nothing any more.
@@ -319,42 +319,42 @@ func (c *Client) remove(cl *claim) {
 	if cl.delay != nil {
 		c.alarms.disarm(&cl.delay.alarm)
 	}
-	c.standUp(cl)
+	c.detachClaim(cl)
 	c.unwatch(cl)
-	c.expel(cl)
+	c.removeClaim(cl)
 	delete(c.claims, cl.number)
 	c.unlink(cl)
 }
 
 // relied is until when it may be relied on: its own deadline or the session's, whichever
-// is later, and after a call no longer than was fixed then.
+// is later, and after a call no longer than it was then.
 func (cl *claim) relied() int64 {
 	switch {
-	case cl.fixed != 0:
-		return cl.fixed
+	case cl.cappedAt != 0:
+		return cl.cappedAt
 	case cl.on != 0 && cl.session != nil && cl.session.number == cl.on:
 		return max(cl.at, cl.session.until)
 	}
 	return cl.at
 }
 
-// fix keeps the deadline where it is at this moment: the session was told that the claim
+// capBelief keeps the deadline where it is at this moment: the session was told that the claim
 // was broken, and later renewals of the session say nothing of that.
-func (cl *claim) fix(c *Client) {
-	if !cl.held || cl.on == 0 || cl.fixed != 0 || cl.over || !c.fixes() {
+func (cl *claim) capBelief(c *Client) {
+	if !cl.held || cl.on == 0 || cl.cappedAt != 0 || cl.over || !c.capsBelief() {
 		return
 	}
-	cl.fixed = cl.relied()
+	cl.cappedAt = cl.relied()
 	a := c.emit(core.ActionDeadline)
-	a.Claim, a.At = cl.number, cl.fixed
+	a.Claim, a.At = cl.number, cl.cappedAt
 }
 
-// unfix ends that when the machine has found out whether it is so.
-func (cl *claim) unfix(c *Client, u *unit) {
-	if cl.fixed == 0 || cl.over || cl.calls > 0 || c.isChecking(cl, u) {
+// uncapBelief ends that when the machine has found out whether it is so.
+func (cl *claim) uncapBelief(c *Client, u *unit) {
+	if cl.cappedAt == 0 || cl.over || cl.calls > 0 || c.isChecking(cl, u) {
 		return
 	}
-	cl.fixed = 0
+	cl.cappedAt = 0
 	a := c.emit(core.ActionDeadline)
 	a.Claim, a.At, a.On = cl.number, cl.at, cl.on
 }
@@ -420,11 +420,11 @@ func (c *Client) do(j job) {
 	}
 }
 
-// ringer does what an alarm was set for.
-type ringer interface{ ring(c *Client) }
+// alarmHandler does what an alarm was set for.
+type alarmHandler interface{ onAlarm(c *Client) }
 
-// ring implements ringer.
-func (u *unit) ring(c *Client) {
+// onAlarm implements alarmHandler.
+func (u *unit) onAlarm(c *Client) {
 	c.feed(u, &core.Event{Kind: core.EventWoke})
 }
 

@@ -37,8 +37,8 @@ type Client struct {
 	last           uint64 // the newest claim
 	claims         map[uint64]*claim
 	oldest, newest *claim
-	places         map[string]*place
-	known          names
+	names          map[string]*nameState
+	known          rememberedNames
 	watched        map[string]*watch
 	sessions       []*session
 	sessionSerial  uint64
@@ -46,8 +46,8 @@ type Client struct {
 	requests       requests
 	store          abilities
 	clock          storeClock
-	errands        []*errand // that were not sent yet
-	tidying        int       // requests of errands that were not answered yet
+	cleanups       []*cleanup // that were not sent yet
+	tidying        int        // requests of cleanups that were not answered yet
 
 	closing bool
 	served  bool // the sessions were asked to end
@@ -63,7 +63,7 @@ func New(cfg core.Config) (*Client, error) {
 	c := &Client{
 		cfg: cfg, rng: base.NewRNG(cfg.Seed), now: core.Instant{Mono: -core.MaxClockRange},
 		out:    make([]core.Action, 0, mostActions),
-		claims: map[uint64]*claim{}, places: map[string]*place{}, watched: map[string]*watch{},
+		claims: map[uint64]*claim{}, names: map[string]*nameState{}, watched: map[string]*watch{},
 	}
 	c.requests.init(&cfg)
 	if cfg.OwnStore {
@@ -83,7 +83,7 @@ func (c *Client) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	if err := c.admit(now, &ev); err != nil {
 		return nil, err
 	}
-	var terms *begun
+	var terms *pending
 	if begins(&ev) {
 		var err error
 		if terms, err = c.check(now, &ev); err != nil {
@@ -123,7 +123,7 @@ func (c *Client) work() {
 		case c.alarms.isDue(c.now.Mono):
 			a := c.alarms.first()
 			c.alarms.disarm(a)
-			a.rings.(ringer).ring(c)
+			a.rings.(alarmHandler).onAlarm(c)
 		default:
 			if !c.isAtEnd() {
 				return
@@ -263,34 +263,34 @@ func (c *Client) String() string {
 	return core.ClientOpen.String()
 }
 
-// errand is one request for tidiness, whose outcome does not matter: sent after a while,
+// cleanup is one request for tidiness, whose outcome does not matter: sent after a while,
 // or when the client closes.
-type errand struct {
+type cleanup struct {
 	alarm
 	action core.Action
 }
 
-// errand deletes an object after a while.
-func (c *Client) errand(key string, after core.Duration) {
-	e := &errand{action: core.Action{Kind: core.ActionDelete, Key: key, Limit: capability.TidyLimit}}
-	c.errands = append(c.errands, e)
+// cleanUp deletes an object after a while.
+func (c *Client) cleanUp(key string, after core.Duration) {
+	e := &cleanup{action: core.Action{Kind: core.ActionDelete, Key: key, Limit: capability.TidyLimit}}
+	c.cleanups = append(c.cleanups, e)
 	c.alarms.arm(&e.alarm, e, c.now.Mono+int64(after))
 }
 
-// ring implements ringer. A store that asks to be left alone is, for as long as it says. A client
+// onAlarm implements alarmHandler. A store that asks to be left alone is, for as long as it says. A client
 // that closes does not wait for that: what is left is garbage, as that of a process that dies.
-func (e *errand) ring(c *Client) {
+func (e *cleanup) onAlarm(c *Client) {
 	rests := c.requests.restUntil > c.now.Mono
 	if rests && !c.served {
 		c.alarms.arm(&e.alarm, e, c.requests.restUntil)
 		return
 	}
-	c.errands = without(c.errands, e)
+	c.cleanups = without(c.cleanups, e)
 	if rests {
 		return
 	}
 	c.tidying++
-	c.request(flight{verb: e.action.Kind, lane: laneUsual, errand: true}, &e.action, 0)
+	c.request(flight{verb: e.action.Kind, lane: laneUsual, cleanup: true}, &e.action, 0)
 }
 
 // close asks every claim to end: what is held is released, what waits is cancelled,
@@ -312,10 +312,10 @@ func (c *Client) close() {
 func (c *Client) stopClaim(cl *claim) {
 	switch kind := cl.as.stop(); {
 	case cl.over: // its release was told, and it looks for a late renewal of ours
-		if _, ok := cl.as.(aLease); ok {
+		if _, ok := cl.as.(leaseRole); ok {
 			c.hurry(cl)
 		}
-	case cl.asked != nil:
+	case cl.pending != nil:
 		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
 	case kind != 0:
 		cl.as.command(c, cl, order{kind: kind, brief: true})
@@ -330,7 +330,7 @@ func (c *Client) isAtEnd() bool {
 	if !c.served {
 		return true
 	}
-	return len(c.sessions) == 0 && c.tidying == 0 && len(c.errands) == 0
+	return len(c.sessions) == 0 && c.tidying == 0 && len(c.cleanups) == 0
 }
 
 // end takes the next step of closing: the sessions, which must outlive every release on
@@ -355,9 +355,9 @@ func (c *Client) end() {
 	}
 	c.sweepTried(0)
 	if c.clock.owner != "" {
-		c.errand(core.StoreClockPrefix+c.clock.owner, 0)
+		c.cleanUp(core.StoreClockPrefix+c.clock.owner, 0)
 	}
-	for _, e := range c.errands {
+	for _, e := range c.cleanups {
 		c.alarms.arm(&e.alarm, e, c.now.Mono)
 	}
 }

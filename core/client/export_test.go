@@ -4,7 +4,7 @@ package client
 func (c *Client) UseOldest() { c.used(c.known.oldest) }
 
 // Names is how many names the client knows.
-func (c *Client) Names() int { return len(c.places) }
+func (c *Client) Names() int { return len(c.names) }
 
 // Parts are the structs that a client's state is made of, as far as there are any now.
 func (c *Client) Parts() map[string]any {
@@ -16,8 +16,8 @@ func (c *Client) Parts() map[string]any {
 	}
 	for cl := c.oldest; cl != nil; cl = cl.next {
 		add("claim", cl)
-		if cl.asked != nil {
-			add("begun", cl.asked)
+		if cl.pending != nil {
+			add("pending", cl.pending)
 		}
 		if cl.handover != nil {
 			add("handover", cl.handover)
@@ -28,7 +28,7 @@ func (c *Client) Parts() map[string]any {
 		if cl.unit != nil {
 			add("unit", cl.unit)
 		}
-		add("place", cl.place)
+		add("name", cl.name)
 		for _, w := range cl.watches {
 			if len(w.claims) > 1 {
 				add("watch", w)
@@ -51,8 +51,8 @@ func (c *Client) Parts() map[string]any {
 			add("flight", f)
 		}
 	}
-	for _, e := range c.errands {
-		add("errand", e)
+	for _, e := range c.cleanups {
+		add("cleanup", e)
 	}
 	return parts
 }

@@ -15,7 +15,7 @@ import (
 // session would take each other's permits for leftovers, so those of one TTL share it.
 type semaphore struct {
 	alarm   // the client closes, and what it tidies has had its time
-	place   *place
+	name    *nameState
 	ttl     core.TTL
 	margin  core.Duration
 	unit    *unit
@@ -28,14 +28,14 @@ type semaphore struct {
 	seen *core.Observed
 }
 
-// aPermit is the role of who asks for a permit, or for a limit to be set.
-type aPermit struct {
+// permitRole is the role of a claim that asks for a permit, or for a limit to be set.
+type permitRole struct {
 	of    *semaphore
 	first core.Event
 }
 
-// castPermit lists what is wrong with a permit, before any request.
-func (c *Client) castPermit(b *begun, ev *core.Event) error {
+// parsePermit lists what is wrong with a permit, before any request.
+func (c *Client) parsePermit(b *pending, ev *core.Event) error {
 	f := ""
 	require := func(ok bool, text string) {
 		if !ok && f != "" {
@@ -68,16 +68,16 @@ func (c *Client) castPermit(b *begun, ev *core.Event) error {
 	}
 	b.machine, b.protocol = core.MachineSemaphore, core.ProtocolStrict
 	b.terms.OnSession, b.terms.Label = true, ""
-	b.as = &aPermit{first: first}
+	b.as = &permitRole{first: first}
 	return nil
 }
 
 // begin implements role.
-func (p *aPermit) begin(c *Client, cl *claim) {
-	b := cl.asked
+func (p *permitRole) begin(c *Client, cl *claim) {
+	b := cl.pending
 	cfg := c.config(core.MachineSemaphore, core.ProtocolStrict, &b.terms)
-	p.of = c.semaphoreOf(cl.place, &cfg, p.isLimit())
-	cl.asked = nil
+	p.of = c.semaphoreOf(cl.name, &cfg, p.isLimit())
+	cl.pending = nil
 	if p.first.Wait > 0 {
 		p.first.Wait = b.wait // what is left of it
 	}
@@ -90,11 +90,11 @@ func (p *aPermit) begin(c *Client, cl *claim) {
 	}
 }
 
-func (p *aPermit) isLimit() bool { return p.first.Kind == core.EventLimit }
+func (p *permitRole) isLimit() bool { return p.first.Kind == core.EventLimit }
 
 // semaphoreOf is the semaphore that a permit is asked of, made if need be. A limit is set
 // by any machine of the name.
-func (c *Client) semaphoreOf(p *place, cfg *core.Config, limit bool) *semaphore {
+func (c *Client) semaphoreOf(p *nameState, cfg *core.Config, limit bool) *semaphore {
 	for _, s := range p.semaphores {
 		if limit || s.ttl == cfg.TTL && s.margin == cfg.Margin {
 			return s
@@ -104,11 +104,11 @@ func (c *Client) semaphoreOf(p *place, cfg *core.Config, limit bool) *semaphore 
 	if err != nil {
 		panic("mopslock: core: client: " + err.Error()) // its terms were checked
 	}
-	s := &semaphore{place: p, ttl: cfg.TTL, margin: cfg.Margin, session: c.sessionFor(cfg.TTL, cfg.Margin)}
+	s := &semaphore{name: p, ttl: cfg.TTL, margin: cfg.Margin, session: c.sessionFor(cfg.TTL, cfg.Margin)}
 	s.unit = &unit{machine: m, owner: s}
 	p.semaphores = append(p.semaphores, s)
 	c.semaphores = append(c.semaphores, s)
-	c.sit(s.session)
+	c.attach(s.session)
 	return s
 }
 
@@ -140,7 +140,7 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 	case a.Kind == core.ActionWaiting || a.Reason == core.ReasonFull || a.Reason == core.ReasonCrowded:
 		told.Observed = s.seen
 	case a.Kind == core.ActionReleased || a.Kind == core.ActionLimited:
-		for _, other := range s.place.semaphores { // our own machine knows
+		for _, other := range s.name.semaphores { // our own machine knows
 			if other != s {
 				c.post(job{unit: other.unit, kind: core.EventChanged})
 			}
@@ -205,8 +205,8 @@ func (s *semaphore) leave(c *Client) {
 	c.alarms.arm(&s.alarm, s, at)
 }
 
-// ring implements ringer.
-func (s *semaphore) ring(c *Client) { c.step(s.unit, core.Event{Kind: core.EventLeave}) }
+// onAlarm implements alarmHandler.
+func (s *semaphore) onAlarm(c *Client) { c.step(s.unit, core.Event{Kind: core.EventLeave}) }
 
 // isTidying reports whether the request under way is of a removal: nothing else is asked
 // while there is no work.
@@ -218,10 +218,10 @@ func (c *Client) forgetSemaphore(s *semaphore) {
 	c.alarms.disarm(&s.alarm)
 	c.watchFor(s.unit, &s.watched, "")
 	c.drop(s.unit)
-	c.leaveSeat(s.session)
-	s.place.semaphores = without(s.place.semaphores, s)
+	c.detach(s.session)
+	s.name.semaphores = without(s.name.semaphores, s)
 	c.semaphores = without(c.semaphores, s)
-	c.vacate(s.place)
+	c.forgetIfUnused(s.name)
 }
 
 // hint notes a change that is told while nobody waits: a look may be under way.
@@ -234,51 +234,51 @@ func (s *semaphore) hint() {
 // keeps implements owner. What keeps a permit is its session.
 func (s *semaphore) keeps() bool { return false }
 
-// wants implements stander: a permit is waited for, and needs a session to stand on.
+// wants implements sessionUser: a permit is waited for, and needs a session to stand on.
 func (s *semaphore) wants() bool { return slices.ContainsFunc(s.asks, wantsSession) }
 
-func wantsSession(cl *claim) bool { return cl.wants() && !cl.as.(*aPermit).isLimit() }
+func wantsSession(cl *claim) bool { return cl.wants() && !cl.as.(*permitRole).isLimit() }
 
-// turn implements stander.
-func (s *semaphore) turn(c *Client) { c.post(job{unit: s.unit, kind: core.EventWoke}) }
+// onChange implements sessionUser.
+func (s *semaphore) onChange(c *Client) { c.post(job{unit: s.unit, kind: core.EventWoke}) }
 
-// cannotStand implements stander.
-func (s *semaphore) cannotStand(c *Client, class core.Class) {
+// refuse implements sessionUser.
+func (s *semaphore) refuse(c *Client, class core.Class) {
 	for _, cl := range s.asks {
 		if wantsSession(cl) {
-			cl.cannotStand(c, class)
+			cl.refuse(c, class)
 		}
 	}
 }
 
 // hear implements role. The semaphore hears for all.
-func (p *aPermit) hear(*Client, *claim, *core.Action) {}
+func (p *permitRole) hear(*Client, *claim, *core.Action) {}
 
 // stepped implements role.
-func (p *aPermit) stepped(*Client, *claim) {}
+func (p *permitRole) stepped(*Client, *claim) {}
 
 // command implements role: whatever has become of it by now, it is given back.
-func (p *aPermit) command(c *Client, cl *claim, o order) {
+func (p *permitRole) command(c *Client, cl *claim, o order) {
 	if o.kind != core.EventEnded {
 		c.step(p.of.unit, core.Event{Kind: core.EventRelease, Permit: cl.number})
 	}
 }
 
 // stop implements role. The semaphore gives all back at once when the client closes.
-func (p *aPermit) stop() core.EventKind { return 0 }
+func (p *permitRole) stop() core.EventKind { return 0 }
 
-// canLook implements role.
-func (p *aPermit) canLook(*claim) bool { return false }
+// usesChange implements role.
+func (p *permitRole) usesChange(*claim) bool { return false }
 
 // copy implements role.
-func (p *aPermit) copy(t *twins) role {
+func (p *permitRole) copy(t *copier) role {
 	twin := *p
 	twin.of = t.semaphore(p.of)
 	return &twin
 }
 
 // snapshot implements role.
-func (p *aPermit) snapshot(s *base.Snapshot) {
+func (p *permitRole) snapshot(s *base.Snapshot) {
 	s.Octet(uint8(p.first.Kind))
 	s.Int(int64(p.first.Wait))
 	s.Uint(uint64(p.first.Capacity))

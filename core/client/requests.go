@@ -58,7 +58,7 @@ type flight struct {
 	overwrites bool
 	lane       laneKind
 	asked      int64 // Mono
-	errand     bool
+	cleanup    bool
 	ended      bool    // the host was asked to end it, and its answer is wanted
 	queued     *queued // nil: it is under way
 }
@@ -224,8 +224,8 @@ func (r *requests) hasSlot(lane laneKind) bool {
 	return both < r.slots[0]
 }
 
-// ring implements ringer: it has rested long enough, or waited too long for a slot.
-func (q *queued) ring(c *Client) {
+// onAlarm implements alarmHandler: it has rested long enough, or waited too long for a slot.
+func (q *queued) onAlarm(c *Client) {
 	r := &c.requests
 	f := r.find(q.id)
 	if q.rests {
@@ -237,7 +237,7 @@ func (q *queued) ring(c *Client) {
 	q.over = true
 	ev := core.Event{Kind: core.EventAnswer, Request: f.inner, Outcome: core.OutcomeUnknown, Class: core.ClassUnreachable}
 	u := f.unit
-	if f.errand {
+	if f.cleanup {
 		c.tidying--
 	}
 	c.forgetFlight(f)
@@ -265,7 +265,7 @@ func (c *Client) start(q *queued) {
 	f := r.find(q.id)
 	c.alarms.disarm(&q.alarm)
 	if q.deadline <= c.now.Mono {
-		q.ring(c)
+		q.onAlarm(c)
 		return
 	}
 	if begins := c.begins(f, q.deadline, q.action.Limit); begins > c.now.Mono {
@@ -310,7 +310,7 @@ func (c *Client) answer(ev *core.Event) {
 	at := r.find(ev.Request)
 	f := *at
 	u := f.unit
-	if r.busy[f.lane]--; f.errand {
+	if r.busy[f.lane]--; f.cleanup {
 		c.tidying--
 	}
 	c.forgetFlight(at)

@@ -22,8 +22,8 @@ func (c *Client) inForce(s *session) string { return s.id }
 // isLeaving: what is being left is handed out to nobody.
 func (c *Client) isLeaving(s *session) bool { return s.state == sessionLeaving }
 
-// fixes: after a call a claim is believed no longer than at that moment.
-func (c *Client) fixes() bool { return true }
+// capsBelief: after a call a claim is believed no longer than at that moment.
+func (c *Client) capsBelief() bool { return true }
 
 // newBelief: nothing that one tenure was believed by lives on in the next.
 func (c *Client) newBelief(cl *claim, b belief) { cl.belief = b }
@@ -40,5 +40,5 @@ func (c *Client) tellsSessionFirst() bool { return true }
 // yields: auto falls back on lastwriter only where no strict tenure can live.
 func (c *Client) yields() bool { return c.canStrict() }
 
-// nudges: who waits here is told of a release here.
-func (c *Client) nudges() bool { return true }
+// wakesWaiters: who waits here is told of a release here.
+func (c *Client) wakesWaiters() bool { return true }

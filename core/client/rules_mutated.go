@@ -41,18 +41,18 @@ func (c *Client) isLeaving(s *session) bool {
 	return s.state == sessionLeaving && !c.Has(base.LeavingHandedOut)
 }
 
-func (c *Client) fixes() bool { return !c.Has(base.BeliefPastCall) }
+func (c *Client) capsBelief() bool { return !c.Has(base.BeliefPastCall) }
 
 func (c *Client) newBelief(cl *claim, b belief) {
 	if c.Has(base.FixLivesOn) {
-		b.fixed = cl.fixed
+		b.cappedAt = cl.cappedAt
 	}
 	cl.belief = b
 }
 
 func (c *Client) isChecking(cl *claim, u *unit) bool {
 	if c.Has(base.FixLivesOn) {
-		return u.index != 0 && u.at <= cl.fixed
+		return u.index != 0 && u.at <= cl.cappedAt
 	}
 	m, ok := u.machine.(interface{ IsChecking() bool })
 	return ok && m.IsChecking()
@@ -62,4 +62,4 @@ func (c *Client) tellsSessionFirst() bool { return !c.Has(base.SessionToldLast) 
 
 func (c *Client) yields() bool { return c.canStrict() && !c.Has(base.StrictUnseen) }
 
-func (c *Client) nudges() bool { return !c.Has(base.NobodyNudged) }
+func (c *Client) wakesWaiters() bool { return !c.Has(base.NobodyNudged) }

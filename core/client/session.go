@@ -23,7 +23,7 @@ type session struct {
 	until  int64 // Mono
 	calls  uint64
 	end    core.Reason // why the one before ended
-	stands int         // so many stand on it, or want to
+	users  int         // so many stand on it, or want to
 	call   *watch
 }
 
@@ -37,14 +37,14 @@ const (
 	sessionLeaving // for good
 )
 
-// stander is what stands on a session, or wants to.
-type stander interface {
+// sessionUser is what stands on a session, or wants to.
+type sessionUser interface {
 	// wants reports whether it waits for the session, in order to acquire.
 	wants() bool
-	// turn steps its machine: the session has come in force, or was lost.
-	turn(c *Client)
-	// cannotStand ends it, if it waits for a session of which there can be none.
-	cannotStand(c *Client, class core.Class)
+	// onChange steps its machine: the session has come in force, or was lost.
+	onChange(c *Client)
+	// refuse ends it, if it waits for a session of which there can be none.
+	refuse(c *Client, class core.Class)
 }
 
 // sessionFor is the session of a TTL and margin. It asks nothing of the store.
@@ -59,17 +59,17 @@ func (c *Client) sessionFor(ttl core.TTL, margin core.Duration) *session {
 	return s
 }
 
-// sit puts something on a session. Who wants that to come in force opens it.
-func (c *Client) sit(s *session) {
-	s.stands++
+// attach puts something on a session. A claim that wants the session in force opens it.
+func (c *Client) attach(s *session) {
+	s.users++
 	c.alarms.disarm(&s.alarm)
 }
 
-// leaveSeat takes something off its session, which is left when nobody has stood on it for a
+// detach takes something off its session, which is left when nobody has stood on it for a
 // while.
-func (c *Client) leaveSeat(s *session) {
-	switch s.stands--; {
-	case s.stands > 0:
+func (c *Client) detach(s *session) {
+	switch s.users--; {
+	case s.users > 0:
 	case s.state == sessionVacant:
 		c.sessions = without(c.sessions, s)
 	default:
@@ -100,7 +100,7 @@ func (s *session) hear(c *Client, u *unit, a *core.Action) {
 		s.id, s.until, s.state = string(a.Holder), a.At, sessionInForce
 		c.saidOf(s, a)
 		c.watchCall(s)
-		c.turn(s, true)
+		c.stepUsers(s, true)
 	case core.ActionRenewed:
 		s.until = a.At
 		c.saidOf(s, a)
@@ -117,7 +117,7 @@ func (s *session) hear(c *Client, u *unit, a *core.Action) {
 		c.saidOf(s, a)
 		s.end = a.Reason
 		c.endSession(s, u)
-		c.turn(s, false)
+		c.stepUsers(s, false)
 		c.reopen(s)
 	case core.ActionLeft:
 		c.saidOf(s, a)
@@ -138,7 +138,7 @@ func (c *Client) endSession(s *session, u *unit) {
 	c.alarms.disarm(&s.alarm)
 	s.state, s.id, s.unit = sessionVacant, "", nil
 	c.drop(u)
-	if s.stands == 0 {
+	if s.users == 0 {
 		c.sessions = without(c.sessions, s)
 	}
 }
@@ -151,11 +151,11 @@ func (c *Client) watchCall(s *session) {
 	}
 }
 
-// turn has all that stand on a session stepped, or only what waits for it.
-func (c *Client) turn(s *session, waiting bool) {
+// stepUsers has all that stand on a session stepped, or only what waits for it.
+func (c *Client) stepUsers(s *session, waiting bool) {
 	for _, on := range c.onSession(s) {
 		if !waiting || on.wants() {
-			on.turn(c)
+			on.onChange(c)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (c *Client) turn(s *session, waiting bool) {
 // onSession lists what stands on a session, or wants to: claims in the order in which they
 // came, then semaphores. It goes through all claims, which only the coming and the end of a
 // session are worth.
-func (c *Client) onSession(s *session) (all []stander) {
+func (c *Client) onSession(s *session) (all []sessionUser) {
 	for cl := c.oldest; cl != nil; cl = cl.next {
 		if cl.session == s {
 			all = append(all, cl)
@@ -188,15 +188,15 @@ func (c *Client) reopen(s *session) {
 }
 
 // called tells the claims of a name on this session that somebody has broken it. What they
-// may be believed until is fixed at once, before the session's renewal is told.
+// may be believed until is capped at once, before the session's renewal is told.
 func (c *Client) called(s *session, name string, epoch core.Epoch) {
-	p := c.places[name]
+	p := c.names[name]
 	if p == nil {
 		return
 	}
 	for _, cl := range p.claims {
 		if cl.session == s && !cl.over {
-			cl.fix(c)
+			cl.capBelief(c)
 			cl.calls++
 			c.post(job{claim: cl, kind: core.EventCalled, epoch: epoch})
 		}
@@ -212,7 +212,7 @@ func (c *Client) cannotOpen(s *session, u *unit, class core.Class) {
 	c.endSession(s, u)
 	for _, on := range c.onSession(s) {
 		if on.wants() {
-			on.cannotStand(c, class)
+			on.refuse(c, class)
 		}
 	}
 }
@@ -223,8 +223,8 @@ func (s *session) stepped(*Client, *unit) {}
 // keeps implements owner.
 func (s *session) keeps() bool { return true }
 
-// ring implements ringer: nobody has stood on it for a while.
-func (s *session) ring(c *Client) { s.leave(c) }
+// onAlarm implements alarmHandler: nobody has stood on it for a while.
+func (s *session) onAlarm(c *Client) { s.leave(c) }
 
 // leave ends the session, on which nothing stands any more, and removes what it has in the store.
 func (s *session) leave(c *Client) {
@@ -248,19 +248,19 @@ func (c *Client) inform(s *session, ev *core.Event) {
 	}
 }
 
-// wants implements stander.
+// wants implements sessionUser.
 func (cl *claim) wants() bool {
-	if w, ok := cl.as.(*aWork); ok && cl.asked == nil {
+	if w, ok := cl.as.(*workRole); ok && cl.pending == nil {
 		return w.state(cl) == core.InvocationAcquiring && !cl.over
 	}
 	return !cl.held && !cl.over && !cl.stopping
 }
 
-// turn implements stander.
-func (cl *claim) turn(c *Client) { c.post(job{claim: cl, kind: core.EventWoke}) }
+// onChange implements sessionUser.
+func (cl *claim) onChange(c *Client) { c.post(job{claim: cl, kind: core.EventWoke}) }
 
-// cannotStand implements stander. Ten thousand refusals are more than one Step has room for.
-func (cl *claim) cannotStand(c *Client, class core.Class) {
+// refuse implements sessionUser. Ten thousand refusals are more than one Step has room for.
+func (cl *claim) refuse(c *Client, class core.Class) {
 	c.post(job{claim: cl, kind: core.EventCancel, class: class})
 }
 
@@ -270,7 +270,7 @@ func (c *Client) noSession(cl *claim, class core.Class) {
 		return
 	}
 	c.refused(cl, core.ReasonNoSession, class)
-	if p, ok := cl.as.(*aPermit); ok {
+	if p, ok := cl.as.(*permitRole); ok {
 		c.step(p.of.unit, core.Event{Kind: core.EventCancel, Permit: cl.number})
 		return
 	}
@@ -278,11 +278,11 @@ func (c *Client) noSession(cl *claim, class core.Class) {
 	c.tell(cl, core.EventCancel, 0)
 }
 
-// standUp takes a claim off its session.
-func (c *Client) standUp(cl *claim) {
+// detachClaim takes a claim off its session.
+func (c *Client) detachClaim(cl *claim) {
 	if s := cl.session; s != nil {
 		cl.session = nil
-		c.leaveSeat(s)
+		c.detach(s)
 	}
 }
 

@@ -31,12 +31,12 @@ func (c *Client) AppendState(dst []byte) []byte {
 		snapshotUnit(&s, u)
 	}
 	c.requests.snapshot(&s)
-	for _, p := range c.placesInOrder() {
+	for _, p := range c.namesInOrder() {
 		p.snapshot(&s)
 	}
 	s.Int(int64(c.known.n))
 	for p := c.known.oldest; p != nil; p = p.next {
-		s.Text(p.name)
+		s.Text(p.text)
 	}
 	for cl := c.oldest; cl != nil; cl = cl.next {
 		cl.snapshot(&s)
@@ -45,7 +45,7 @@ func (c *Client) AppendState(dst []byte) []byte {
 	for _, on := range c.sessions {
 		on.snapshot(&s)
 	}
-	for _, e := range c.errands {
+	for _, e := range c.cleanups {
 		s.Int(e.at)
 		s.Text(e.action.Key)
 	}
@@ -101,7 +101,7 @@ func (c *Client) snapshotAlarms(s *base.Snapshot) {
 		case *session:
 			s.Uint(of.number)
 		case *semaphore:
-			s.Text(of.place.name)
+			s.Text(of.name.text)
 		case *delay:
 			s.Uint(of.claim.number)
 		case *queued:
@@ -110,13 +110,13 @@ func (c *Client) snapshotAlarms(s *base.Snapshot) {
 	}
 }
 
-func (c *Client) placesInOrder() []*place {
-	all := make([]*place, 0, len(c.places))
-	for _, p := range c.places {
+func (c *Client) namesInOrder() []*nameState {
+	all := make([]*nameState, 0, len(c.names))
+	for _, p := range c.names {
 		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b *place) int {
-		if a.name < b.name {
+	slices.SortFunc(all, func(a, b *nameState) int {
+		if a.text < b.text {
 			return -1
 		}
 		return 1
@@ -168,7 +168,7 @@ func (r *requests) snapshot(s *base.Snapshot) {
 		s.Octet(uint8(f.verb))
 		s.Octet(uint8(f.lane))
 		s.Int(f.asked)
-		s.Bools(f.unit != nil, f.errand, f.ended, f.queued != nil, f.overwrites)
+		s.Bools(f.unit != nil, f.cleanup, f.ended, f.queued != nil, f.overwrites)
 		if q := f.queued; q != nil {
 			s.Bools(q.rests, q.over)
 			s.Int(q.at)
@@ -191,8 +191,8 @@ func (r *remembered) snapshot(s *base.Snapshot) {
 	s.Int(r.looked)
 }
 
-func (p *place) snapshot(s *base.Snapshot) {
-	s.Text(p.name)
+func (p *nameState) snapshot(s *base.Snapshot) {
+	s.Text(p.text)
 	snapshotClaims(s, p.claims)
 	for _, of := range p.semaphores {
 		of.snapshot(s)
@@ -204,13 +204,13 @@ func (p *place) snapshot(s *base.Snapshot) {
 
 func (cl *claim) snapshot(s *base.Snapshot) {
 	s.Uint(cl.number)
-	s.Bools(cl.held, cl.waiting, cl.nudged, cl.missed, cl.stopping, cl.over, cl.asked != nil, cl.rest != nil)
+	s.Bools(cl.held, cl.waiting, cl.woken, cl.missed, cl.stopping, cl.over, cl.pending != nil, cl.parked != nil)
 	s.Octet(uint8(cl.protocol))
 	s.Int(cl.looked)
 	s.Uint(uint64(cl.epoch))
 	s.Int(cl.at)
 	s.Uint(cl.on)
-	s.Int(cl.fixed)
+	s.Int(cl.cappedAt)
 	s.Int(int64(cl.calls))
 	for _, w := range cl.watches {
 		s.Text(w.key)
@@ -220,9 +220,9 @@ func (cl *claim) snapshot(s *base.Snapshot) {
 	}
 	if d := cl.delay; d != nil {
 		s.Int(d.at)
-		s.Bools(d.again, d.look, d.index != 0)
+		s.Bools(d.again, d.inspects, d.index != 0)
 	}
-	if b := cl.asked; b != nil {
+	if b := cl.pending; b != nil {
 		s.Octet(uint8(b.kind))
 		s.Octet(uint8(b.protocol))
 		s.Int(int64(b.wait))
@@ -235,8 +235,8 @@ func (cl *claim) snapshot(s *base.Snapshot) {
 		s.Bytes(core.AppendConfig(nil, &b.terms))
 	}
 	cl.as.snapshot(s)
-	if cl.rest != nil {
-		s.Bytes(cl.rest.Wake().AppendState(nil))
+	if cl.parked != nil {
+		s.Bytes(cl.parked.Unpark().AppendState(nil))
 		return
 	}
 	snapshotUnit(s, cl.unit)
@@ -255,8 +255,8 @@ func (on *session) snapshot(s *base.Snapshot) {
 	snapshotUnit(s, on.unit)
 }
 
-// twins says of which object of a client each object of its copy is the twin.
-type twins struct {
+// copier knows the copy of each object of a client.
+type copier struct {
 	of       *Client
 	units    map[*unit]*unit
 	claims   map[*claim]*claim
@@ -264,24 +264,24 @@ type twins struct {
 	shared   map[*semaphore]*semaphore
 	watches  map[*watch]*watch
 	queued   map[*queued]*queued
-	errands  map[*errand]*errand
+	cleanups map[*cleanup]*cleanup
 	delays   map[*delay]*delay
 }
 
 // Clone implements core.Machine.
 func (c *Client) Clone() core.Machine {
 	twin := *c
-	t := &twins{
+	t := &copier{
 		of: &twin, units: map[*unit]*unit{}, claims: map[*claim]*claim{}, sessions: map[*session]*session{}, shared: map[*semaphore]*semaphore{},
-		watches: map[*watch]*watch{}, queued: map[*queued]*queued{}, errands: map[*errand]*errand{}, delays: map[*delay]*delay{},
+		watches: map[*watch]*watch{}, queued: map[*queued]*queued{}, cleanups: map[*cleanup]*cleanup{}, delays: map[*delay]*delay{},
 	}
 	twin.out, twin.arena = make([]core.Action, 0, mostActions), nil
 	twin.claims = make(map[uint64]*claim, len(c.claims))
-	twin.places = make(map[string]*place, len(c.places))
-	for name, p := range c.places {
+	twin.names = make(map[string]*nameState, len(c.names))
+	for name, p := range c.names {
 		other := *p
 		other.claims, other.semaphores, other.prev, other.next = nil, nil, nil, nil
-		twin.places[name] = &other
+		twin.names[name] = &other
 	}
 	twin.oldest, twin.newest, twin.semaphores = nil, nil, nil
 	for cl := c.oldest; cl != nil; cl = cl.next {
@@ -292,16 +292,16 @@ func (c *Client) Clone() core.Machine {
 	for _, s := range c.semaphores {
 		twin.semaphores = append(twin.semaphores, t.semaphore(s))
 	}
-	for name, p := range c.places {
-		other := twin.places[name]
+	for name, p := range c.names {
+		other := twin.names[name]
 		other.claims = t.list(p.claims)
 		for _, s := range p.semaphores {
 			other.semaphores = append(other.semaphores, t.semaphore(s))
 		}
 	}
-	twin.known = names{}
+	twin.known = rememberedNames{}
 	for p := c.known.oldest; p != nil; p = p.next {
-		twin.known.add(twin.places[p.name])
+		twin.known.add(twin.names[p.text])
 	}
 	twin.watched = make(map[string]*watch, len(c.watched))
 	for key, w := range c.watched {
@@ -318,9 +318,9 @@ func (c *Client) Clone() core.Machine {
 	for _, u := range c.clock.askers {
 		twin.clock.askers = append(twin.clock.askers, t.unit(u))
 	}
-	twin.errands = nil
-	for _, e := range c.errands {
-		twin.errands = append(twin.errands, t.errand(e))
+	twin.cleanups = nil
+	for _, e := range c.cleanups {
+		twin.cleanups = append(twin.cleanups, t.cleanup(e))
 	}
 	twin.todo = nil
 	for _, j := range c.todo {
@@ -334,14 +334,14 @@ func (c *Client) Clone() core.Machine {
 	return &twin
 }
 
-func (t *twins) list(all []*claim) (twin []*claim) {
+func (t *copier) list(all []*claim) (twin []*claim) {
 	for _, cl := range all {
 		twin = append(twin, t.claim(cl))
 	}
 	return twin
 }
 
-func (t *twins) claim(cl *claim) *claim {
+func (t *copier) claim(cl *claim) *claim {
 	if cl == nil {
 		return nil
 	}
@@ -350,7 +350,7 @@ func (t *twins) claim(cl *claim) *claim {
 		t.claims[cl] = &twin
 		twin.next, twin.prev = nil, nil
 		twin.as = cl.as.copy(t)
-		twin.place = t.of.places[cl.place.name]
+		twin.name = t.of.names[cl.name.text]
 		twin.session = t.session(cl.session)
 		twin.unit = t.unit(cl.unit)
 		twin.delay = t.delay(cl.delay)
@@ -358,10 +358,10 @@ func (t *twins) claim(cl *claim) *claim {
 			seen := *cl.handover
 			twin.handover = &seen
 		}
-		if cl.asked != nil {
-			asked := *cl.asked
+		if cl.pending != nil {
+			asked := *cl.pending
 			asked.as = twin.as
-			twin.asked = &asked
+			twin.pending = &asked
 		}
 		twin.watches = nil
 		for _, w := range cl.watches {
@@ -371,7 +371,7 @@ func (t *twins) claim(cl *claim) *claim {
 	return t.claims[cl]
 }
 
-func (t *twins) unit(u *unit) *unit {
+func (t *copier) unit(u *unit) *unit {
 	if u == nil {
 		return nil
 	}
@@ -385,12 +385,12 @@ func (t *twins) unit(u *unit) *unit {
 	return t.units[u]
 }
 
-func (t *twins) owner(o owner) owner {
+func (t *copier) owner(o owner) owner {
 	switch o := o.(type) {
 	case *claim:
 		return t.claim(o)
-	case *asking:
-		return (*asking)(t.claim((*claim)(o)))
+	case *existsQuery:
+		return (*existsQuery)(t.claim((*claim)(o)))
 	case *yielding:
 		return (*yielding)(t.claim((*claim)(o)))
 	case *session:
@@ -404,7 +404,7 @@ func (t *twins) owner(o owner) owner {
 	}
 }
 
-func (t *twins) session(s *session) *session {
+func (t *copier) session(s *session) *session {
 	if s == nil {
 		return nil
 	}
@@ -418,21 +418,21 @@ func (t *twins) session(s *session) *session {
 	return t.sessions[s]
 }
 
-func (t *twins) semaphore(s *semaphore) *semaphore {
+func (t *copier) semaphore(s *semaphore) *semaphore {
 	if s == nil {
 		return nil
 	}
 	if t.shared[s] == nil {
 		twin := *s
 		t.shared[s] = &twin
-		twin.place, twin.rings = t.of.places[s.place.name], &twin
+		twin.name, twin.rings = t.of.names[s.name.text], &twin
 		twin.unit, twin.session, twin.watched = t.unit(s.unit), t.session(s.session), t.watch(s.watched)
 		twin.asks = t.list(s.asks)
 	}
 	return t.shared[s]
 }
 
-func (t *twins) watch(w *watch) *watch {
+func (t *copier) watch(w *watch) *watch {
 	if w == nil {
 		return nil
 	}
@@ -448,7 +448,7 @@ func (t *twins) watch(w *watch) *watch {
 	return t.watches[w]
 }
 
-func (t *twins) delay(d *delay) *delay {
+func (t *copier) delay(d *delay) *delay {
 	if d == nil {
 		return nil
 	}
@@ -461,16 +461,16 @@ func (t *twins) delay(d *delay) *delay {
 	return t.delays[d]
 }
 
-func (t *twins) errand(e *errand) *errand {
-	if t.errands[e] == nil {
+func (t *copier) cleanup(e *cleanup) *cleanup {
+	if t.cleanups[e] == nil {
 		twin := *e
-		t.errands[e] = &twin
+		t.cleanups[e] = &twin
 		twin.rings = &twin
 	}
-	return t.errands[e]
+	return t.cleanups[e]
 }
 
-func (t *twins) waits(q *queued) *queued {
+func (t *copier) waits(q *queued) *queued {
 	if q == nil {
 		return nil
 	}
@@ -482,7 +482,7 @@ func (t *twins) waits(q *queued) *queued {
 	return t.queued[q]
 }
 
-func (t *twins) requests(r *requests) {
+func (t *copier) requests(r *requests) {
 	table := make([]flight, len(r.table))
 	for i, f := range r.table {
 		f.unit, f.queued = t.unit(f.unit), t.waits(f.queued)
@@ -498,8 +498,8 @@ func (t *twins) requests(r *requests) {
 	}
 }
 
-// alarm is the twin of an alarm: that of what it is embedded in.
-func (t *twins) alarm(a *alarm) *alarm {
+// alarm is the copy of an alarm: that of what it is embedded in.
+func (t *copier) alarm(a *alarm) *alarm {
 	switch of := a.rings.(type) {
 	case *unit:
 		return &t.unit(of).alarm
@@ -509,8 +509,8 @@ func (t *twins) alarm(a *alarm) *alarm {
 		return &t.semaphore(of).alarm
 	case *delay:
 		return &t.delay(of).alarm
-	case *errand:
-		return &t.errand(of).alarm
+	case *cleanup:
+		return &t.cleanup(of).alarm
 	default:
 		return &t.waits(of.(*queued)).alarm
 	}

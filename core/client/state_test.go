@@ -43,8 +43,8 @@ func TestAppendStateIsComplete(t *testing.T) {
 	p := busyClient(t)
 	outside := map[string][]string{
 		"client":  {"bytes", "out", "all"},      // of the latest Step's actions, and a heap
-		"begun":   {"machine"},                  // follows from the kind
-		"session": {"stands"},                   // counted from those who do
+		"pending": {"machine"},                  // follows from the kind
+		"session": {"users"},                    // counted from those who do
 		"unit":    {"lanes", "direct", "claim"}, // constant
 		"alarm":   {"at", "serial", "index"},    // in the order in which they ring
 	}
@@ -53,7 +53,7 @@ func TestAppendStateIsComplete(t *testing.T) {
 		t.Error("the order of the names is not in the state")
 	}
 	parts := p.client.Parts()
-	for _, name := range []string{"client", "claim", "begun", "handover", "delay", "unit", "place", "watch", "session", "semaphore", "queued", "queued flight", "flight"} {
+	for _, name := range []string{"client", "claim", "pending", "handover", "delay", "unit", "name", "watch", "session", "semaphore", "queued", "queued flight", "flight"} {
 		if parts[name] == nil {
 			t.Errorf("the client has no %s", name)
 			continue

@@ -15,15 +15,15 @@ import (
 // forever. A release does not wait: its machine goes on with the removal behind it.
 const tidyPatience = core.Second / 2
 
-// aLease is the role of who acquires a lease, or releases one that was printed.
-type aLease struct{ plain }
+// leaseRole is the role of a claim that acquires a lease, or releases one that was printed.
+type leaseRole struct{ plain }
 
 // copy implements role.
-func (aLease) copy(*twins) role { return aLease{} }
+func (leaseRole) copy(*copier) role { return leaseRole{} }
 
 // begin implements role.
-func (aLease) begin(c *Client, cl *claim) {
-	b := cl.asked
+func (leaseRole) begin(c *Client, cl *claim) {
+	b := cl.pending
 	cfg := c.config(b.machine, b.protocol, &b.terms)
 	first := core.Event{Kind: core.EventRelease}
 	if b.kind == core.EventAcquire {
@@ -34,7 +34,7 @@ func (aLease) begin(c *Client, cl *claim) {
 }
 
 // remember adds what this process, or an earlier one, knows of the name.
-func (b *begun) remember(cfg *core.Config) {
+func (b *pending) remember(cfg *core.Config) {
 	if b.protocol == core.ProtocolStrict {
 		cfg.LockFilePresent = b.lockFile
 		cfg.LastEpoch, cfg.LastAt = b.last.epoch, b.last.at
@@ -43,17 +43,17 @@ func (b *begun) remember(cfg *core.Config) {
 }
 
 // hear implements role.
-func (aLease) hear(c *Client, cl *claim, a *core.Action) { c.tenure(cl, a) }
+func (leaseRole) hear(c *Client, cl *claim, a *core.Action) { c.tenure(cl, a) }
 
 // stepped implements role.
-func (aLease) stepped(c *Client, cl *claim) {
+func (leaseRole) stepped(c *Client, cl *claim) {
 	if cl.delay != nil && !c.isTidying(cl) {
 		c.alarms.arm(&cl.delay.alarm, cl.delay, c.now.Mono)
 	}
 }
 
 // command implements role.
-func (aLease) command(c *Client, cl *claim, o order) {
+func (leaseRole) command(c *Client, cl *claim, o order) {
 	kind := o.kind
 	if kind == core.EventEnded {
 		return
@@ -79,7 +79,7 @@ func (aLease) command(c *Client, cl *claim, o order) {
 	case kind == core.EventLeave:
 		c.leaveTenure(cl)
 	default:
-		if u := c.rouse(cl); u != nil {
+		if u := c.unpark(cl); u != nil {
 			c.step(u, core.Event{Kind: core.EventRelease, Brief: o.brief})
 		}
 	}
@@ -92,7 +92,7 @@ func (c *Client) hurry(cl *claim) {
 		c.alarms.arm(&d.alarm, d, c.now.Mono)
 		return
 	}
-	if u := c.rouse(cl); u != nil {
+	if u := c.unpark(cl); u != nil {
 		c.step(u, core.Event{Kind: core.EventRelease, Brief: true})
 	}
 }
@@ -106,10 +106,10 @@ func (c *Client) leaveTenure(cl *claim) {
 }
 
 // stop implements role.
-func (aLease) stop() core.EventKind { return core.EventRelease }
+func (leaseRole) stop() core.EventKind { return core.EventRelease }
 
-// canLook implements role.
-func (aLease) canLook(cl *claim) bool {
+// usesChange implements role.
+func (leaseRole) usesChange(cl *claim) bool {
 	switch leaseState(cl) {
 	case core.LeaseWaiting, core.LeaseHeld:
 		return true
@@ -146,26 +146,26 @@ func (c *Client) isTidying(cl *claim) bool {
 	return f != nil && (f.verb == core.ActionList || f.verb == core.ActionGet || f.verb == core.ActionDelete)
 }
 
-// aCompanion is the role of who keeps a lease alive that another process acquired.
-type aCompanion struct{ plain }
+// joinRole is the role of a claim that keeps a lease alive that another process acquired.
+type joinRole struct{ plain }
 
 // copy implements role.
-func (aCompanion) copy(*twins) role { return aCompanion{} }
+func (joinRole) copy(*copier) role { return joinRole{} }
 
 // begin implements role.
-func (aCompanion) begin(c *Client, cl *claim) {
-	b := cl.asked
+func (joinRole) begin(c *Client, cl *claim) {
+	b := cl.pending
 	c.make(cl, c.config(b.machine, b.protocol, &b.terms), core.Event{Kind: core.EventAccompany})
 }
 
 // hear implements role.
-func (aCompanion) hear(c *Client, cl *claim, a *core.Action) { c.tenure(cl, a) }
+func (joinRole) hear(c *Client, cl *claim, a *core.Action) { c.tenure(cl, a) }
 
 // stepped implements role.
-func (aCompanion) stepped(*Client, *claim) {}
+func (joinRole) stepped(*Client, *claim) {}
 
 // command implements role.
-func (aCompanion) command(c *Client, cl *claim, o order) {
+func (joinRole) command(c *Client, cl *claim, o order) {
 	if o.kind != core.EventEnded && !cl.stopping {
 		cl.stopping = true
 		c.tell(cl, core.EventLeave, 0)
@@ -173,10 +173,10 @@ func (aCompanion) command(c *Client, cl *claim, o order) {
 }
 
 // stop implements role.
-func (aCompanion) stop() core.EventKind { return core.EventLeave }
+func (joinRole) stop() core.EventKind { return core.EventLeave }
 
-// canLook implements role.
-func (aCompanion) canLook(cl *claim) bool {
+// usesChange implements role.
+func (joinRole) usesChange(cl *claim) bool {
 	if cl.unit == nil {
 		return false
 	}
@@ -189,25 +189,25 @@ func (aCompanion) canLook(cl *claim) bool {
 	return false
 }
 
-// aRenewal is the role of who renews a printed lease once: held is told when the renewal
+// renewRole is the role of a claim that renews a printed lease once: held is told when the renewal
 // stands, and then the machine leaves.
-type aRenewal struct {
-	aCompanion
+type renewRole struct {
+	joinRole
 	held core.Action // under lastwriter, whose joining is no write
 }
 
 // copy implements role.
-func (r *aRenewal) copy(*twins) role { return &aRenewal{held: r.held} }
+func (r *renewRole) copy(*copier) role { return &renewRole{held: r.held} }
 
 // snapshot implements role.
-func (r *aRenewal) snapshot(s *base.Snapshot) {
+func (r *renewRole) snapshot(s *base.Snapshot) {
 	s.Octet(uint8(r.held.Kind))
 	s.Int(r.held.Wall)
 	s.Uint(uint64(r.held.Token))
 }
 
 // hear implements role.
-func (r *aRenewal) hear(c *Client, cl *claim, a *core.Action) {
+func (r *renewRole) hear(c *Client, cl *claim, a *core.Action) {
 	switch {
 	case a.Kind == core.ActionHeld && cl.protocol == core.ProtocolLastWriter:
 		r.held = *a
@@ -249,14 +249,14 @@ func (c *Client) tenure(cl *claim, a *core.Action) {
 		cl.epoch = a.Epoch
 		c.watchAbove(cl)
 	case core.ActionDeadline, core.ActionRenewed:
-		if cl.fixed != 0 && a.Kind == core.ActionDeadline {
+		if cl.cappedAt != 0 && a.Kind == core.ActionDeadline {
 			return // it was told before the machine heard of the call
 		}
 		cl.at = a.At
 	case core.ActionReleased:
 		c.releasedBy(cl, a)
 		c.ended(cl, a)
-		c.nudgeOne(cl.place, c.now.Mono)
+		c.wakeNextWaiter(cl.name, c.now.Mono)
 		return
 	case core.ActionRefused:
 		c.saw(cl, a.Observed)
@@ -294,7 +294,7 @@ func (c *Client) noteHeld(cl *claim, a *core.Action) {
 	cl.waiting, cl.missed, cl.held = false, false, true
 	c.newBelief(cl, belief{at: a.At, epoch: a.Epoch})
 	if s := cl.session; s != nil && a.Session == "" {
-		c.standUp(cl)
+		c.detachClaim(cl)
 	} else if s != nil && a.Session == s.id {
 		cl.on = s.number
 	}
@@ -304,15 +304,15 @@ func (c *Client) noteHeld(cl *claim, a *core.Action) {
 		to.Origin, to.Took = cl.handover.whence(c, cl.protocol, a.Token)
 		cl.handover = nil
 	}
-	c.forget(cl.place)
+	c.forget(cl.name)
 }
 
 // acquires reports whether the claim takes a name, and does not join who has it.
 func (cl *claim) acquires() bool {
 	switch as := cl.as.(type) {
-	case aLease:
+	case leaseRole:
 		return true
-	case *aWork:
+	case *workRole:
 		return !as.remote
 	}
 	return false
@@ -332,7 +332,7 @@ func (c *Client) watchAbove(cl *claim) {
 // the one that was seen.
 func (c *Client) keyToWatch(cl *claim, s *core.Observed) string {
 	if cl.protocol != core.ProtocolStrict {
-		return cl.place.name + "/" + core.LockFile
+		return cl.name.text + "/" + core.LockFile
 	}
 	return c.versionKey(cl, s.Epoch+1)
 }
@@ -342,7 +342,7 @@ func (c *Client) versionKey(cl *claim, n core.Epoch) string {
 	if !c.cfg.Watches {
 		return ""
 	}
-	return register.VersionKey(register.RegisterPrefix(cl.place.name), n)
+	return register.VersionKey(register.RegisterPrefix(cl.name.text), n)
 }
 
 // handover keeps what a waiter has seen of the holder that it waits for. It tells a

@@ -7,8 +7,8 @@ import (
 	"github.com/mopslock/mopslock/core/internal/invocation"
 )
 
-// aWork is the role of who wants the result of a piece of work, or does the work.
-type aWork struct {
+// workRole is the role of a claim that wants the result of a piece of work, or does the work.
+type workRole struct {
 	remote   bool
 	memo     bool   // failures are kept too
 	leaseKey string // what changes when the lease that is waited for does
@@ -16,10 +16,10 @@ type aWork struct {
 	decided  bool   // found, absent or refused was told
 }
 
-// castWork fills in a claim of a piece of work.
-func (c *Client) castWork(b *begun, ev *core.Event) error {
+// parseWork fills in a claim of a piece of work.
+func (c *Client) parseWork(b *pending, ev *core.Event) error {
 	t := &b.terms
-	w := &aWork{remote: ev.Kind == core.EventRemote, memo: t.MemoFailures}
+	w := &workRole{remote: ev.Kind == core.EventRemote, memo: t.MemoFailures}
 	b.machine, b.as = core.MachineInvocation, w
 	if last := lastSegment(t.Name); last == "lock" {
 		return &core.Error{Code: core.ErrorConfig, Text: "name: a last segment lock is a mops memo's lease, and the result would lie within the memo; use another"}
@@ -33,7 +33,7 @@ func (c *Client) castWork(b *begun, ev *core.Event) error {
 		*t = core.Config{Name: t.Name, Role: t.Role, WithoutLease: t.WithoutLease, MemoFailures: t.MemoFailures}
 		b.protocol = core.ProtocolLastWriter
 	}
-	b.come()
+	b.fillJoinTerms()
 	b.wait = t.TTL.Under(b.protocol).Duration() // as a companion, it tries a store that does not answer for a TTL
 	return nil
 }
@@ -49,8 +49,8 @@ func lastSegment(name string) string {
 
 // begin implements role. The first of two results wins by the store's own word, if that
 // honours create-if-absent.
-func (w *aWork) begin(c *Client, cl *claim) {
-	b := cl.asked
+func (w *workRole) begin(c *Client, cl *claim) {
+	b := cl.pending
 	creates := b.protocol == core.ProtocolStrict || c.cfg.OwnStore || c.store.creates == capability.Honoured
 	if !creates && c.store.creates == capability.Unknown && !b.tried {
 		c.awaitStore(cl)
@@ -66,8 +66,8 @@ func (w *aWork) begin(c *Client, cl *claim) {
 
 // notTried goes on with a piece of work where it could not be found out whether the store
 // honours create-if-absent.
-func (w *aWork) notTried(c *Client, cl *claim, reason core.Reason, class core.Class) {
-	b := cl.asked
+func (w *workRole) notTried(c *Client, cl *claim, reason core.Reason, class core.Class) {
+	b := cl.pending
 	left := b.at + int64(b.wait) - c.now.Mono
 	switch {
 	case w.remote && left > 0:
@@ -84,7 +84,7 @@ func (w *aWork) notTried(c *Client, cl *claim, reason core.Reason, class core.Cl
 		// A store that may be read refuses to be written. A result that is there needs no
 		// lease. Without one the refusal stands: no protocol may be chosen unseen.
 		b.refusal = class
-		c.question(cl, core.ResultKey(cl.place.name))
+		c.askExists(cl, core.ResultKey(cl.name.text))
 	default:
 		c.refuse(cl, reason, class)
 	}
@@ -92,7 +92,7 @@ func (w *aWork) notTried(c *Client, cl *claim, reason core.Reason, class core.Cl
 
 // hear implements role: the notices of the invocation, and those of the lease or the
 // companion within.
-func (w *aWork) hear(c *Client, cl *claim, a *core.Action) {
+func (w *workRole) hear(c *Client, cl *claim, a *core.Action) {
 	switch a.Kind {
 	case core.ActionFound, core.ActionAbsent, core.ActionRefused:
 		if a.Kind == core.ActionFound {
@@ -109,13 +109,13 @@ func (w *aWork) hear(c *Client, cl *claim, a *core.Action) {
 		c.saw(cl, a.Observed)
 		c.say(cl, a)
 	case core.ActionHeld:
-		cl.nudged = false
+		cl.woken = false
 		c.noteHeld(cl, a)
 	case core.ActionReleased:
 		c.releasedBy(cl, a)
 		c.notHeld(cl)
 		c.say(cl, a)
-		c.nudgeOne(cl.place, c.now.Mono)
+		c.wakeNextWaiter(cl.name, c.now.Mono)
 	case core.ActionLost, core.ActionLeft, core.ActionCannotMaintain:
 		c.notHeld(cl)
 		if a.Kind != core.ActionLeft { // which is told when all is over
@@ -151,7 +151,7 @@ func (c *Client) say(cl *claim, a *core.Action) {
 
 // conclude tells the outcome, and hands on the news of a release that only this claim got.
 // What is held is about to be given back.
-func (w *aWork) conclude(c *Client, cl *claim, a *core.Action) {
+func (w *workRole) conclude(c *Client, cl *claim, a *core.Action) {
 	if !cl.over && !w.decided {
 		to := c.carry(a)
 		to.Claim, to.Protocol = cl.number, cl.protocol
@@ -161,12 +161,12 @@ func (w *aWork) conclude(c *Client, cl *claim, a *core.Action) {
 	}
 	w.decided = true
 	cl.waiting = false
-	c.passOn(cl)
+	c.passWakeOn(cl)
 }
 
 // leave tells that nothing of a piece of work is left here.
 func (c *Client) leave(cl *claim) {
-	if _, ok := cl.as.(*aWork); ok {
+	if _, ok := cl.as.(*workRole); ok {
 		c.over(cl)
 		c.emit(core.ActionLeft).Claim = cl.number
 	}
@@ -175,11 +175,11 @@ func (c *Client) leave(cl *claim) {
 // resultIsThere tells all claims of this client that want the same result. They only read,
 // so all are told at once, unlike waiters for a lease. One that was told tells no other.
 func (c *Client) resultIsThere(from *claim) {
-	if from.as.(*aWork).told {
+	if from.as.(*workRole).told {
 		return
 	}
-	for _, cl := range from.place.claims {
-		if w, ok := cl.as.(*aWork); ok && cl != from && !w.told {
+	for _, cl := range from.name.claims {
+		if w, ok := cl.as.(*workRole); ok && cl != from && !w.told {
 			w.told = true
 			c.post(job{claim: cl, kind: core.EventChanged})
 		}
@@ -187,7 +187,7 @@ func (c *Client) resultIsThere(from *claim) {
 }
 
 // state is where the machine stands, or 0.
-func (w *aWork) state(cl *claim) core.InvocationState {
+func (w *workRole) state(cl *claim) core.InvocationState {
 	if cl.unit != nil {
 		if v, ok := cl.unit.machine.(*invocation.Invocation); ok {
 			return v.State()
@@ -197,7 +197,7 @@ func (w *aWork) state(cl *claim) core.InvocationState {
 }
 
 // stepped implements role: what is waited for is watched, and asked of the session.
-func (w *aWork) stepped(c *Client, cl *claim) {
+func (w *workRole) stepped(c *Client, cl *claim) {
 	state := w.state(cl)
 	c.endTransfer(cl, state)
 	switch state {
@@ -249,10 +249,10 @@ func (c *Client) endTransfer(cl *claim, state core.InvocationState) {
 }
 
 // keysToWatch is what changes when somebody stores a result, or gives back the lease.
-func (w *aWork) keysToWatch(cl *claim, lease string) []string {
-	keys := []string{core.ResultKey(cl.place.name)}
+func (w *workRole) keysToWatch(cl *claim, lease string) []string {
+	keys := []string{core.ResultKey(cl.name.text)}
 	if w.memo {
-		keys = append(keys, core.FailureKey(cl.place.name))
+		keys = append(keys, core.FailureKey(cl.name.text))
 	}
 	if lease != "" {
 		keys = append(keys, lease)
@@ -261,7 +261,7 @@ func (w *aWork) keysToWatch(cl *claim, lease string) []string {
 }
 
 // command implements role.
-func (w *aWork) command(c *Client, cl *claim, o order) {
+func (w *workRole) command(c *Client, cl *claim, o order) {
 	if o.kind == core.EventEnded {
 		if w.state(cl) == core.InvocationLaunched {
 			c.step(cl.unit, core.Event{Kind: core.EventEnded, Outcome: o.outcome, Result: o.result})
@@ -277,10 +277,10 @@ func (w *aWork) command(c *Client, cl *claim, o order) {
 }
 
 // stop implements role.
-func (w *aWork) stop() core.EventKind { return core.EventRelease }
+func (w *workRole) stop() core.EventKind { return core.EventRelease }
 
-// canLook implements role.
-func (w *aWork) canLook(cl *claim) bool {
+// usesChange implements role.
+func (w *workRole) usesChange(cl *claim) bool {
 	switch w.state(cl) {
 	case core.InvocationWaiting, core.InvocationAwaiting, core.InvocationLaunched:
 		return true
@@ -289,13 +289,13 @@ func (w *aWork) canLook(cl *claim) bool {
 }
 
 // copy implements role.
-func (w *aWork) copy(*twins) role {
+func (w *workRole) copy(*copier) role {
 	twin := *w
 	return &twin
 }
 
 // snapshot implements role.
-func (w *aWork) snapshot(s *base.Snapshot) {
+func (w *workRole) snapshot(s *base.Snapshot) {
 	s.Bools(w.remote, w.memo, w.told, w.decided)
 	s.Text(w.leaseKey)
 }

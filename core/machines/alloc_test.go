@@ -161,7 +161,7 @@ func TestNoAllocations(t *testing.T) {
 		{"a session's renewal", func() { session.woke(); session.yes(nil); session.goOn() }},
 		{"a strict waiter's poll", func() {
 			l := asking.m.(*strict.Lease)
-			l.Cur.Boottime, l.Observed.LookAt = asking.now.Mono, 0 // the lease stays alive
+			l.Cur.Boottime, l.Observed.RecheckAt = asking.now.Mono, 0 // the lease stays alive
 			asking.woke()
 			if asking.kind != core.ActionExists {
 				t.Fatal(asking.kind)

@@ -153,8 +153,8 @@ func (w *world) formatObserved(s *core.Observed) string {
 	l.field("written", wallSeconds(s.WrittenAt))
 	l.field("acquired", wallSeconds(s.AcquiredAt))
 	l.field("released", wallSeconds(s.ReleasedAt))
-	if s.LookAt != 0 {
-		l.field("look", seconds(s.LookAt))
+	if s.RecheckAt != 0 {
+		l.field("look", seconds(s.RecheckAt))
 	}
 	l.number("epoch", uint64(s.Epoch))
 	l.number("token", uint64(s.Token))

@@ -45,17 +45,17 @@ func NewStepper(cfg core.Config) (core.Stepper, error) {
 // sleeper is a lease that rests whenever it can.
 type sleeper struct {
 	lease   *strict.Lease // nil: it rests
-	resting *strict.Resting
+	resting *strict.Parked
 }
 
 // Step implements Stepper.
 func (s *sleeper) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	l := s.lease
 	if l == nil {
-		l = s.resting.Wake()
+		l = s.resting.Unpark()
 	}
 	actions, err := l.Step(now, ev)
-	s.lease, s.resting = l, l.Rest()
+	s.lease, s.resting = l, l.Park()
 	if s.resting != nil {
 		s.lease = nil
 	}

@@ -270,8 +270,8 @@ func TestCorruptStampRange(t *testing.T) {
 		}
 		corrupt := core.Event{Kind: core.EventAnswer, Request: 1, Outcome: core.OutcomeYes, Body: []byte("{"), Stamp: c.stamp}
 		last := stepping(t, m, core.Instant{Mono: 0, Wall: c.wall}, core.Event{Kind: core.EventAcquire}, corrupt)
-		if m.String() != "refused" || last[0].Observed.LookAt <= 0 || last[0].Observed.LookAt > int64(core.LastWriterTTL) {
-			t.Errorf("%v: %s, look at %d", c, m, last[0].Observed.LookAt)
+		if m.String() != "refused" || last[0].Observed.RecheckAt <= 0 || last[0].Observed.RecheckAt > int64(core.LastWriterTTL) {
+			t.Errorf("%v: %s, look at %d", c, m, last[0].Observed.RecheckAt)
 		}
 	}
 }

@@ -376,11 +376,11 @@ func (w *world) rest(a *actor) {
 	if !ok {
 		return
 	}
-	resting := l.Rest()
+	resting := l.Park()
 	if resting == nil {
 		return
 	}
-	woken := resting.Wake()
+	woken := resting.Unpark()
 	if !bytes.Equal(woken.AppendState(nil), l.AppendState(nil)) {
 		w.fail("Rest: %s woke as another", a.name)
 	}

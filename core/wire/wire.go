@@ -168,7 +168,7 @@ type Sight struct {
 	WrittenAt   int64  `json:"written_at_ns,omitempty"`
 	AcquiredAt  int64  `json:"acquired_at_ns,omitempty"`
 	ReleasedAt  int64  `json:"released_at_ns,omitempty"`
-	LookAt      int64  `json:"look_at_ns,omitempty"`
+	RecheckAt   int64  `json:"look_at_ns,omitempty"`
 	Epoch       uint64 `json:"epoch,omitempty"`
 	Token       uint64 `json:"token,omitempty"`
 	Companions  string `json:"companions,omitempty"`

@@ -49,7 +49,7 @@ func (s *Snapshot) Observed(g *core.Observed) {
 	s.Int(g.WrittenAt)
 	s.Int(g.AcquiredAt)
 	s.Int(g.ReleasedAt)
-	s.Int(g.LookAt)
+	s.Int(g.RecheckAt)
 	s.Uint(uint64(g.Epoch))
 	s.Uint(uint64(g.Token))
 	s.Bytes(g.Companions)

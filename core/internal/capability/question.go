@@ -82,7 +82,7 @@ func (p *Patience) snapshot(s *base.Snapshot) {
 }
 
 // Question asks whether a name has an object with a key.
-type Question struct {
+type ExistsQuery struct {
 	Patience
 	Key    string
 	issued core.RequestID
@@ -93,7 +93,7 @@ type Question struct {
 }
 
 // Step implements core.Machine. The end is seen, with the answer as Count, or refused.
-func (q *Question) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+func (q *ExistsQuery) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	q.out = q.out[:0]
 	switch {
 	case q.done:
@@ -126,25 +126,25 @@ func (q *Question) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	return q.out, nil
 }
 
-func (q *Question) refuse(reason core.Reason) {
+func (q *ExistsQuery) refuse(reason core.Reason) {
 	q.done = true
 	q.out = append(q.out, core.Action{Kind: core.ActionRefused, Reason: reason, Class: q.Reach.Class()})
 }
 
-func (q *Question) ask(now core.Instant) {
+func (q *ExistsQuery) ask(now core.Instant) {
 	q.issued++
 	q.sent = true
 	q.out = append(q.out, core.Action{Kind: core.ActionExists, Request: q.issued, Key: q.Key, Limit: q.limit(now.Mono)})
 }
 
 // Idle implements core.Machine.
-func (q *Question) Idle() bool { return q.done }
+func (q *ExistsQuery) Idle() bool { return q.done }
 
 // String implements core.Machine.
-func (q *Question) String() string { return "asking" }
+func (q *ExistsQuery) String() string { return "asking" }
 
 // AppendState implements core.Machine.
-func (q *Question) AppendState(dst []byte) []byte {
+func (q *ExistsQuery) AppendState(dst []byte) []byte {
 	s := base.Snapshot(dst)
 	q.snapshot(&s)
 	s.Text(q.Key)
@@ -155,7 +155,7 @@ func (q *Question) AppendState(dst []byte) []byte {
 }
 
 // Clone implements core.Machine.
-func (q *Question) Clone() core.Machine {
+func (q *ExistsQuery) Clone() core.Machine {
 	twin := *q
 	twin.out = nil
 	return &twin

@@ -204,7 +204,7 @@ func (v *Invocation) turnedAway(why core.Reason, class core.Class) {
 	if v.stale { // told while it looked, perhaps too early to see it
 		v.Timers[base.TimerNext] = v.Now.Mono
 	}
-	if at := v.observed.LookAt; at > v.Now.Mono { // it can be dead then
+	if at := v.observed.RecheckAt; at > v.Now.Mono { // it can be dead then
 		v.Timers[base.TimerNext] = min(v.Timers[base.TimerNext], max(at, v.In(core.PollFirst)))
 	}
 }

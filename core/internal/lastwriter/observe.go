@@ -115,10 +115,10 @@ func (l *Lease) judgeUnchanged(fingerprint uint64, f base.Flight, ttl core.Durat
 		return verdictFree
 	}
 	l.note(l.observe())
-	l.Observed.LookAt = l.Unchanged.Since + int64(ttl)
+	l.Observed.RecheckAt = l.Unchanged.Since + int64(ttl)
 	if l.Cfg.Expiry == core.ExpiryWall && expires-int64(core.MaxTTL) <= l.Now.Wall { // otherwise unchanged comes first
 		// One microsecond past it: the test is inclusive.
-		l.Observed.LookAt = min(l.Observed.LookAt, l.Now.Mono+max(0, expires-l.Now.Wall)+int64(core.Microsecond))
+		l.Observed.RecheckAt = min(l.Observed.RecheckAt, l.Now.Mono+max(0, expires-l.Now.Wall)+int64(core.Microsecond))
 	}
 	return verdictHeld
 }
@@ -139,5 +139,5 @@ func (l *Lease) heldByAnother() {
 	if news {
 		l.Emit(core.ActionWaiting).Observed = &l.Observed
 	}
-	l.Timers[base.TimerNext] = min(l.AfterBackoff(&l.Polls), max(l.Observed.LookAt, l.Now.Mono))
+	l.Timers[base.TimerNext] = min(l.AfterBackoff(&l.Polls), max(l.Observed.RecheckAt, l.Now.Mono))
 }

@@ -331,9 +331,9 @@ func (r *Register) decide(v Verdict) Verdict {
 		if w.Fingerprint == 0 { // not all was read: what an earlier observation saw may still stand
 			w = r.Unchanged
 		}
-		s.LookAt, s.Fingerprint, s.Since, s.Left, s.StoreClock = 0, w.Fingerprint, w.Since, 0, false
+		s.RecheckAt, s.Fingerprint, s.Since, s.Left, s.StoreClock = 0, w.Fingerprint, w.Since, 0, false
 		if at := r.DeadAt(); v == Held && at != base.Unset {
-			s.LookAt = at
+			s.RecheckAt = at
 		}
 		r.showLeft(s)
 		if v == Free && s.State == core.ObservedHeld {
@@ -361,7 +361,7 @@ func (r *Register) LockSeen(ev *core.Event) {
 	}
 	*r.Observed = core.Observed{}
 	rec.Show(r.Observed, core.ObservedHeld)
-	r.Observed.LookAt = r.In(core.Duration(rec.WrittenAt + int64(rec.Expire) - r.Now.Wall))
+	r.Observed.RecheckAt = r.In(core.Duration(rec.WrittenAt + int64(rec.Expire) - r.Now.Wall))
 }
 
 // AskNewest lists to find the newest version, from behind a key on.

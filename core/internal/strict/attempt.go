@@ -219,8 +219,8 @@ func (l *Lease) lostRace(beaten bool) {
 	if c := &l.Cur; c.N == l.Attempt.V.N && c.State == core.VersionHeld && c.Tenure != l.holderID && l.NewestConfirmedAt != base.Unset {
 		l.Observation = register.Observation{Listed: true, More: true, N: c.N, Lowest: c.N, Stamp: c.Stamp, Start: l.Now.Mono}
 		l.schedulePoll()
-		if l.Observed.LookAt == 0 && c.TTL != 0 { // only if it stands unchanged can it be free: begin
-			l.Observed.LookAt = l.Now.Mono
+		if l.Observed.RecheckAt == 0 && c.TTL != 0 { // only if it stands unchanged can it be free: begin
+			l.Observed.RecheckAt = l.Now.Mono
 		}
 	} else {
 		l.NewestConfirmedAt = base.Unset

@@ -294,9 +294,9 @@ func (l *Lease) schedulePoll() {
 	at := l.AfterBackoff(&l.Polls)
 	l.TakeSample()
 	if !l.Observation.LockHeld {
-		l.Observed.LookAt = 0
+		l.Observed.RecheckAt = 0
 		if dead := l.DeadAt(); dead != base.Unset {
-			l.Observed.LookAt = dead
+			l.Observed.RecheckAt = dead
 			at = min(at, dead)
 		}
 	}
@@ -340,7 +340,7 @@ func (l *Lease) poll() {
 
 // canBeDead reports whether the instant has come that the last observation gave.
 func (l *Lease) canBeDead() bool {
-	return l.Observed != nil && l.Observed.LookAt != 0 && l.Now.Mono >= l.Observed.LookAt
+	return l.Observed != nil && l.Observed.RecheckAt != 0 && l.Now.Mono >= l.Observed.RecheckAt
 }
 
 // pollAnswer takes the answer to a poll.

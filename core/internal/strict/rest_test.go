@@ -39,7 +39,7 @@ func heldLease(t *testing.T, session string) *Lease {
 // clock: it wakes as it was, with what its Config has for one that is held.
 func TestRest(t *testing.T) {
 	m := heldLease(t, "s")
-	if n := unsafe.Sizeof(Resting{}); n > 288 { // what Go gives it
+	if n := unsafe.Sizeof(Parked{}); n > 288 { // what Go gives it
 		t.Errorf("%d bytes at rest", n)
 	}
 	joined := m.Successor(core.VersionHeld)
@@ -54,7 +54,7 @@ func TestRest(t *testing.T) {
 	} {
 		l := m.Clone().(*Lease)
 		change(l)
-		woken := l.Rest().Wake()
+		woken := l.Park().Unpark()
 		if !bytes.Equal(woken.AppendState(nil), l.AppendState(nil)) {
 			t.Errorf("%s: it wakes as another", what)
 		}
@@ -85,11 +85,11 @@ func TestNoRest(t *testing.T) {
 	lost := held.Clone().(*Lease)
 	lost.Session.ID = "another"
 	for what, l := range map[string]*Lease{"alone": alone, "called": called, "released": released, "lost": lost} {
-		if l.Rest() != nil {
+		if l.Park() != nil {
 			t.Errorf("%s: at rest", what)
 		}
 	}
-	if held.Rest() == nil {
+	if held.Park() == nil {
 		t.Error("it does not rest")
 	}
 }

@@ -10,25 +10,25 @@ import (
 // maxNames bounds the names of which something is remembered.
 const maxNames = 16_384
 
-// place is one name: the claims on it in the order in which they came, and what this
+// nameState is one name: the claims on it in the order in which they came, and what this
 // process remembers of it.
-type place struct {
-	name       string
+type nameState struct {
+	text       string
 	claims     []*claim
 	semaphores []*semaphore
 	last       remembered
-	kept       uint64 // the fingerprint that the host remembers, or 0
-	isListed   bool   // among c.known, since there is something to remember
-	prev, next *place // there
+	kept       uint64     // the fingerprint that the host remembers, or 0
+	isListed   bool       // among c.known, since there is something to remember
+	prev, next *nameState // there
 }
 
-// names are those of which something is remembered, in the order in which they were used.
-type names struct {
-	oldest, newest *place
+// rememberedNames are those of which something is remembered, in the order in which they were used.
+type rememberedNames struct {
+	oldest, newest *nameState
 	n              int
 }
 
-func (k *names) add(p *place) {
+func (k *rememberedNames) add(p *nameState) {
 	p.isListed, p.prev = true, k.newest
 	if p.prev == nil {
 		k.oldest = p
@@ -39,7 +39,7 @@ func (k *names) add(p *place) {
 	k.n++
 }
 
-func (k *names) remove(p *place) {
+func (k *rememberedNames) remove(p *nameState) {
 	if p.prev == nil {
 		k.oldest = p.next
 	} else {
@@ -62,31 +62,31 @@ type remembered struct {
 	looked int64 // Mono: no old client had a record then; 0 is nothing
 }
 
-func (c *Client) enroll(cl *claim, name string) {
-	p := c.places[name]
+func (c *Client) addClaim(cl *claim, name string) {
+	p := c.names[name]
 	if p == nil {
-		p = &place{name: name}
-		c.places[name] = p
+		p = &nameState{text: name}
+		c.names[name] = p
 	}
 	p.claims = append(p.claims, cl)
-	cl.place = p
+	cl.name = p
 }
 
-func (c *Client) expel(cl *claim) {
-	cl.place.claims = without(cl.place.claims, cl)
-	c.vacate(cl.place)
+func (c *Client) removeClaim(cl *claim) {
+	cl.name.claims = without(cl.name.claims, cl)
+	c.forgetIfUnused(cl.name)
 }
 
-// vacate forgets a name of which there is nothing to know.
-func (c *Client) vacate(p *place) {
+// forgetIfUnused forgets a name of which there is nothing to know.
+func (c *Client) forgetIfUnused(p *nameState) {
 	if len(p.claims) == 0 && len(p.semaphores) == 0 && !p.isListed {
-		delete(c.places, p.name)
+		delete(c.names, p.text)
 	}
 }
 
 // used puts a name behind all others that are remembered, or takes it out if there is nothing to
 // remember of it. If they are too many, the one that was used longest ago is forgotten.
-func (c *Client) used(p *place) {
+func (c *Client) used(p *nameState) {
 	if p.isListed {
 		c.known.remove(p)
 	}
@@ -97,17 +97,17 @@ func (c *Client) used(p *place) {
 		old := c.known.oldest
 		old.last = remembered{}
 		c.forget(old)
-		c.vacate(old)
+		c.forgetIfUnused(old)
 	}
 }
 
-// nudgeOne tells the longest waiter that a name was released. One is enough, and a crowd
+// wakeNextWaiter tells the longest waiter that a name was released. One is enough, and a crowd
 // would only lose races; if that one ends without the name, the next one is told.
 // freed is when this client released it, a Mono, or 0.
-func (c *Client) nudgeOne(p *place, freed int64) {
+func (c *Client) wakeNextWaiter(p *nameState, freed int64) {
 	for _, cl := range p.claims {
-		if cl.waiting && !cl.over && c.nudges() {
-			cl.nudged = true
+		if cl.waiting && !cl.over && c.wakesWaiters() {
+			cl.woken = true
 			if cl.handover != nil {
 				cl.handover.freed = freed
 			}
@@ -117,17 +117,17 @@ func (c *Client) nudgeOne(p *place, freed int64) {
 	}
 }
 
-// passOn tells the next waiter of a release that brought a claim nothing.
-func (c *Client) passOn(cl *claim) {
-	if !cl.nudged {
+// passWakeOn tells the next waiter of a release that brought a claim nothing.
+func (c *Client) passWakeOn(cl *claim) {
+	if !cl.woken {
 		return
 	}
-	cl.nudged = false
+	cl.woken = false
 	freed := int64(0)
 	if cl.handover != nil {
 		freed = cl.handover.freed
 	}
-	c.nudgeOne(cl.place, freed)
+	c.wakeNextWaiter(cl.name, freed)
 }
 
 // releasedBy remembers a release that frees the name at once.
@@ -135,14 +135,14 @@ func (c *Client) releasedBy(cl *claim, a *core.Action) {
 	if a.At == 0 || a.Epoch == 0 || cl.looked == 0 {
 		return
 	}
-	cl.place.last = remembered{a.Epoch, a.At, cl.looked}
-	c.used(cl.place)
+	cl.name.last = remembered{a.Epoch, a.At, cl.looked}
+	c.used(cl.name)
 }
 
 // takeLast takes what is remembered of a name: its release, which spares a look while it
 // is young, and the latest look for an old client's record, which is repeated now and
 // then, however often the name is acquired again.
-func (c *Client) takeLast(p *place) remembered {
+func (c *Client) takeLast(p *nameState) remembered {
 	last := p.last
 	p.last = remembered{}
 	c.used(p)
@@ -151,23 +151,23 @@ func (c *Client) takeLast(p *place) remembered {
 
 // saw has the host remember what a waiter or a refused claim saw, if it is news.
 func (c *Client) saw(cl *claim, s *core.Observed) {
-	if s == nil || s.Fingerprint == 0 || cl.protocol != core.ProtocolStrict || !c.remembers() || cl.place.kept == s.Fingerprint {
+	if s == nil || s.Fingerprint == 0 || cl.protocol != core.ProtocolStrict || !c.remembers() || cl.name.kept == s.Fingerprint {
 		return
 	}
-	cl.place.kept = s.Fingerprint
-	c.used(cl.place)
+	cl.name.kept = s.Fingerprint
+	c.used(cl.name)
 	body := octets.AppendBE64(nil, s.Fingerprint)
 	body = octets.AppendBE64(body, uint64(s.Since))
 	body = octets.AppendBE64(body, uint64(s.Since+c.now.Wall-c.now.Mono))
 	a := c.emit(core.ActionRemember)
-	a.Key, a.Body = cl.place.name, c.keep(append(body, c.cfg.Boot...))
+	a.Key, a.Body = cl.name.text, c.keep(append(body, c.cfg.Boot...))
 }
 
 // forget: the name is held by us, or not to be judged by what was seen any more.
-func (c *Client) forget(p *place) {
+func (c *Client) forget(p *nameState) {
 	if p.kept != 0 {
 		p.kept = 0
-		c.emit(core.ActionForget).Key = p.name
+		c.emit(core.ActionForget).Key = p.text
 	}
 	c.used(p)
 }

@@ -19,25 +19,25 @@ type abilities struct {
 	own     string // key of the object that is created if the record is throttled, or ""
 }
 
-// settle finds out by which protocol a name is kept, and asks for the claim's machine then.
+// resolve finds out by which protocol a name is kept, and asks for the claim's machine then.
 // lastwriter is itself, without a request. Auto is lastwriter if the name has a lock.json,
 // since an old client would not see a strict lease, as soon as no strict tenure lives there;
 // otherwise strict if the store honours create-if-absent; otherwise lastwriter.
-func (c *Client) settle(cl *claim) {
-	b := cl.asked
-	if !b.settles() {
+func (c *Client) resolve(cl *claim) {
+	b := cl.pending
+	if !b.resolves() {
 		c.ask(cl)
 		return
 	}
 	if b.kind == core.EventInvoke && !b.memo {
 		b.memo = true
-		c.question(cl, cl.place.name+"/lock/"+core.LockFile)
+		c.askExists(cl, cl.name.text+"/lock/"+core.LockFile)
 		return
 	}
-	b.last = c.takeLast(cl.place)
+	b.last = c.takeLast(cl.name)
 	cl.looked = b.last.looked
 	if cl.looked != 0 && c.now.Mono-cl.looked < int64(core.NewestWindow) && b.protocol != core.ProtocolLastWriter {
-		c.settled(cl, core.ProtocolStrict)
+		c.resolved(cl, core.ProtocolStrict)
 		return
 	}
 	cl.looked = 0
@@ -46,31 +46,31 @@ func (c *Client) settle(cl *claim) {
 		c.ask(cl)
 	case b.machine == core.MachineSemaphore, // which no old client keeps
 		c.store.creates == capability.Ignored: // a lock.json would change nothing
-		c.settleStore(cl)
+		c.resolveStore(cl)
 	default:
 		b.record = true
-		c.question(cl, cl.place.name+"/"+core.LockFile)
+		c.askExists(cl, cl.name.text+"/"+core.LockFile)
 	}
 }
 
-// question asks for a claim whether there is an object with a key.
-func (c *Client) question(cl *claim, key string) {
-	q := &capability.Question{Patience: capability.Patience{Wait: cl.asked.left(c), Reach: c.store.reach}, Key: key}
-	cl.unit = &unit{machine: q, owner: (*asking)(cl), claim: cl.number}
+// askExists asks for a claim whether there is an object with a key.
+func (c *Client) askExists(cl *claim, key string) {
+	q := &capability.ExistsQuery{Patience: capability.Patience{Wait: cl.pending.left(c), Reach: c.store.reach}, Key: key}
+	cl.unit = &unit{machine: q, owner: (*existsQuery)(cl), claim: cl.number}
 	c.post(job{unit: cl.unit, kind: core.EventBegin})
 }
 
 // left is what is left of the wait.
-func (b *begun) left(c *Client) core.Duration {
+func (b *pending) left(c *Client) core.Duration {
 	if b.wait <= 0 {
 		return b.wait
 	}
 	return max(0, b.wait-core.Duration(c.now.Mono-b.at))
 }
 
-// settles reports whether how the name is kept is to be found out: of a companion and of
+// resolves reports whether how the name is kept is to be found out: of a companion and of
 // whatever else comes to a lease that exists, the lease says it.
-func (b *begun) settles() bool {
+func (b *pending) resolves() bool {
 	switch b.kind {
 	case core.EventAcquire, core.EventInvoke, core.EventPermit, core.EventLimit:
 		return true
@@ -78,13 +78,13 @@ func (b *begun) settles() bool {
 	return false
 }
 
-// asking is a claim whose name is asked for a lock.json.
-type asking claim
+// existsQuery is a claim whose name is asked for a lock.json.
+type existsQuery claim
 
 // hear implements owner.
-func (q *asking) hear(c *Client, u *unit, a *core.Action) {
+func (q *existsQuery) hear(c *Client, u *unit, a *core.Action) {
 	cl := (*claim)(q)
-	b := cl.asked
+	b := cl.pending
 	c.drop(u)
 	cl.unit = nil
 	if b.refusal != 0 && !b.record { // is there a result in a store that refuses to be written?
@@ -104,7 +104,7 @@ func (q *asking) hear(c *Client, u *unit, a *core.Action) {
 			c.refuse(cl, core.ReasonKind, core.ClassNone) // a mops memo, within which the result would lie
 			return
 		}
-		c.settle(cl)
+		c.resolve(cl)
 		return
 	}
 	b.record = false
@@ -115,7 +115,7 @@ func (q *asking) hear(c *Client, u *unit, a *core.Action) {
 	if !b.lockFile {
 		cl.looked = max(1, b.at) // a clock that tests bring begins at 0
 	}
-	c.settleStore(cl)
+	c.resolveStore(cl)
 }
 
 // yielding is a claim of auto whose name has a lock.json. An old client leaves one behind
@@ -133,9 +133,9 @@ func (c *Client) yield(cl *claim) {
 		c.fallBack(cl)
 		return
 	}
-	t := &cl.asked.terms
+	t := &cl.pending.terms
 	cfg := c.config(core.MachineLease, core.ProtocolStrict, &core.Config{Name: t.Name, Expiry: t.Expiry, StampSpread: t.StampSpread})
-	cfg.SeenFingerprint, cfg.SeenSince = cl.asked.printed, cl.asked.since
+	cfg.SeenFingerprint, cfg.SeenSince = cl.pending.printed, cl.pending.since
 	machine, err := c.newMachine(cfg)
 	if err != nil {
 		c.refuseTerms(cl, err)
@@ -144,14 +144,14 @@ func (c *Client) yield(cl *claim) {
 	machine.(*strict.Lease).Yields = true
 	cl.protocol = core.ProtocolStrict
 	cl.unit = &unit{machine: machine, owner: (*yielding)(cl), claim: cl.number}
-	c.step(cl.unit, core.Event{Kind: core.EventAcquire, Wait: cl.asked.left(c)})
+	c.step(cl.unit, core.Event{Kind: core.EventAcquire, Wait: cl.pending.left(c)})
 }
 
 // fallBack goes on by lastwriter, and says why.
 func (c *Client) fallBack(cl *claim) {
 	w := c.emit(core.ActionWarned)
 	w.Claim, w.Reason = cl.number, core.ReasonLockFile
-	c.settled(cl, core.ProtocolLastWriter)
+	c.resolved(cl, core.ProtocolLastWriter)
 }
 
 // hear implements owner.
@@ -172,7 +172,7 @@ func (y *yielding) hear(c *Client, u *unit, a *core.Action) {
 }
 
 // stepped implements owner.
-func (y *yielding) stepped(c *Client, _ *unit) { (*claim)(y).lookAgain(c) }
+func (y *yielding) stepped(c *Client, _ *unit) { (*claim)(y).recheck(c) }
 
 // keeps implements owner.
 func (y *yielding) keeps() bool { return false }
@@ -180,31 +180,31 @@ func (y *yielding) keeps() bool { return false }
 // resultAsked goes on where the store may be read and not written. A result that is there
 // needs no lease; otherwise the refusal stands.
 func (c *Client) resultAsked(cl *claim, a *core.Action) {
-	b := cl.asked
+	b := cl.pending
 	switch {
 	case a.Kind == core.ActionSeen && a.Count != 0:
-		c.settled(cl, core.ProtocolStrict)
+		c.resolved(cl, core.ProtocolStrict)
 	case a.Kind == core.ActionSeen && b.terms.MemoFailures && !b.tried:
 		b.tried = true
-		c.question(cl, core.FailureKey(cl.place.name))
+		c.askExists(cl, core.FailureKey(cl.name.text))
 	default:
 		c.refuse(cl, core.ReasonUnusable, b.refusal)
 	}
 }
 
 // stepped implements owner.
-func (q *asking) stepped(*Client, *unit) {}
+func (q *existsQuery) stepped(*Client, *unit) {}
 
 // keeps implements owner.
-func (q *asking) keeps() bool { return false }
+func (q *existsQuery) keeps() bool { return false }
 
-// settleStore goes on when the store is known, and asks it if it is not. All claims that
+// resolveStore goes on when the store is known, and asks it if it is not. All claims that
 // wait for that share the one answer.
-func (c *Client) settleStore(cl *claim) {
-	s, b := &c.store, cl.asked
+func (c *Client) resolveStore(cl *claim) {
+	s, b := &c.store, cl.pending
 	switch {
 	case s.creates == capability.Honoured:
-		c.settled(cl, core.ProtocolStrict)
+		c.resolved(cl, core.ProtocolStrict)
 	case s.creates == capability.Ignored && (b.protocol == core.ProtocolStrict || b.machine == core.MachineSemaphore):
 		c.refuseStrict(cl)
 	case s.creates == capability.Ignored:
@@ -213,7 +213,7 @@ func (c *Client) settleStore(cl *claim) {
 			a := c.emit(core.ActionWarned)
 			a.Reason, a.Body = core.ReasonNoCreate, c.keep([]byte(s.seen))
 		}
-		c.settled(cl, core.ProtocolLastWriter)
+		c.resolved(cl, core.ProtocolLastWriter)
 	default:
 		c.awaitStore(cl)
 	}
@@ -231,9 +231,9 @@ func (c *Client) refuseStrict(cl *claim) {
 func (c *Client) awaitStore(cl *claim) {
 	s := &c.store
 	s.waiting = append(s.waiting, cl)
-	if wait := cl.asked.wait; wait > 0 {
+	if wait := cl.pending.wait; wait > 0 {
 		cl.delay = &delay{claim: cl}
-		c.alarms.arm(&cl.delay.alarm, cl.delay, cl.asked.at+int64(wait))
+		c.alarms.arm(&cl.delay.alarm, cl.delay, cl.pending.at+int64(wait))
 	}
 	if s.asking == nil {
 		p := &capability.Prober{
@@ -274,15 +274,15 @@ func (s *abilities) hear(c *Client, u *unit, a *core.Action) {
 // reason, or with none has found it out.
 func (c *Client) storeTried(cl *claim, reason core.Reason, class core.Class) {
 	switch {
-	case cl.over || cl.asked == nil:
-	case reason == core.ReasonNone || reason == core.ReasonLimit && cl.asked.left(c) != 0:
+	case cl.over || cl.pending == nil:
+	case reason == core.ReasonNone || reason == core.ReasonLimit && cl.pending.left(c) != 0:
 		if cl.protocol == core.ProtocolLastWriter { // of work, which asks for another reason
 			c.ask(cl)
 			return
 		}
-		c.settleStore(cl) // after a refusal by its own limit the store has answered before: a waiter carries on
+		c.resolveStore(cl) // after a refusal by its own limit the store has answered before: a waiter carries on
 	default:
-		if w, ok := cl.as.(*aWork); ok {
+		if w, ok := cl.as.(*workRole); ok {
 			w.notTried(c, cl, reason, class)
 			return
 		}
@@ -300,13 +300,13 @@ func (s *abilities) keeps() bool { return false }
 func (c *Client) sweepTried(after core.Duration) {
 	if key := c.store.own; key != "" {
 		c.store.own = ""
-		c.errand(key, after)
+		c.cleanUp(key, after)
 	}
 }
 
-// settled notes the protocol and makes the machine.
-func (c *Client) settled(cl *claim, protocol core.Protocol) {
-	b := cl.asked
+// resolved notes the protocol and makes the machine.
+func (c *Client) resolved(cl *claim, protocol core.Protocol) {
+	b := cl.pending
 	b.protocol, cl.protocol = protocol, protocol
 	b.wait = b.left(c)
 	b.at = c.now.Mono
@@ -317,20 +317,20 @@ func (c *Client) settled(cl *claim, protocol core.Protocol) {
 // tried, or one that leaves has waited long enough for tidying.
 type delay struct {
 	alarm
-	claim *claim
-	again bool // the store is asked once more
-	look  bool // a watch reads once more
+	claim    *claim
+	again    bool // the store is asked once more
+	inspects bool // a watch reads once more
 }
 
-// ring implements ringer.
-func (d *delay) ring(c *Client) {
+// onAlarm implements alarmHandler.
+func (d *delay) onAlarm(c *Client) {
 	cl := d.claim
 	cl.delay = nil
-	if d.look {
-		cl.as.(*aLook).read(c, cl)
+	if d.inspects {
+		cl.as.(*inspectRole).read(c, cl)
 		return
 	}
-	if cl.asked == nil {
+	if cl.pending == nil {
 		c.leaveTenure(cl)
 		return
 	}
@@ -415,9 +415,9 @@ func (c *Client) config(kind core.MachineKind, protocol core.Protocol, t *core.C
 }
 
 // check is what a command asks for, or what is wrong with it.
-func (c *Client) check(now core.Instant, ev *core.Event) (*begun, error) {
+func (c *Client) check(now core.Instant, ev *core.Event) (*pending, error) {
 	t := ev.Terms
-	b := &begun{kind: ev.Kind, terms: *t, protocol: t.Protocol, wait: ev.Wait, at: now.Mono}
+	b := &pending{kind: ev.Kind, terms: *t, protocol: t.Protocol, wait: ev.Wait, at: now.Mono}
 	own := core.Config{
 		Protocol: t.Protocol, Name: t.Name, TTL: t.TTL, Margin: t.Margin, AcquireMargin: t.AcquireMargin, FleetExpire: t.FleetExpire,
 		Renewal: t.Renewal, Expiry: t.Expiry, Holder: t.Holder, Role: t.Role, StampSpread: t.StampSpread, OnSession: t.OnSession,
@@ -426,43 +426,43 @@ func (c *Client) check(now core.Instant, ev *core.Event) (*begun, error) {
 	if *t != own {
 		return nil, &core.Error{Code: core.ErrorConfig, Text: ev.Kind.String() + ": terms have what only the client's own Config may have"}
 	}
-	if err := c.cast(b, ev); err != nil {
+	if err := c.parseCommand(b, ev); err != nil {
 		return nil, err
 	}
 	b.printed, b.since = c.recall(now, ev.Body)
 	return b, b.validate(c)
 }
 
-// cast says which machine a command asks for, and in which role.
-func (c *Client) cast(b *begun, ev *core.Event) error {
+// parseCommand says which machine a command asks for, and in which role.
+func (c *Client) parseCommand(b *pending, ev *core.Event) error {
 	switch ev.Kind {
 	case core.EventAcquire:
-		b.machine, b.as = core.MachineLease, aLease{}
+		b.machine, b.as = core.MachineLease, leaseRole{}
 	case core.EventRelease:
-		b.machine, b.as = core.MachineLease, aLease{}
-		b.come()
+		b.machine, b.as = core.MachineLease, leaseRole{}
+		b.fillJoinTerms()
 		if b.terms.Holder == "" {
 			return &core.Error{Code: core.ErrorConfig, Text: "holder: a release needs the tenure that it releases"}
 		}
 	case core.EventAccompany:
-		b.machine, b.as = core.MachineCompanion, aCompanion{}
-		b.come()
+		b.machine, b.as = core.MachineCompanion, joinRole{}
+		b.fillJoinTerms()
 	case core.EventResume:
-		b.machine, b.as = core.MachineCompanion, &aRenewal{}
-		b.come()
+		b.machine, b.as = core.MachineCompanion, &renewRole{}
+		b.fillJoinTerms()
 	case core.EventPermit, core.EventLimit:
-		return c.castPermit(b, ev)
+		return c.parsePermit(b, ev)
 	case core.EventInvoke, core.EventRemote:
-		return c.castWork(b, ev)
+		return c.parseWork(b, ev)
 	default:
-		return c.castLook(b, ev)
+		return c.parseInspect(b, ev)
 	}
 	return nil
 }
 
-// come fills in the terms of who comes to a lease that exists, which has its own session:
+// fillJoinTerms fills in the terms of a claim on a lease that exists, which has its own session:
 // a strict one has an epoch.
-func (b *begun) come() {
+func (b *pending) fillJoinTerms() {
 	b.terms.OnSession = false
 	switch {
 	case b.protocol != 0:
@@ -475,7 +475,7 @@ func (b *begun) come() {
 
 // validate refuses terms that no protocol asked for accepts, before any request. Terms that
 // only one of two accept are judged when the protocol is known.
-func (b *begun) validate(c *Client) (err error) {
+func (b *pending) validate(c *Client) (err error) {
 	for _, protocol := range [...]core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict} {
 		if b.protocol != 0 && b.protocol != protocol {
 			continue

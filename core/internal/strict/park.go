@@ -10,9 +10,9 @@ import (
 // until it is released, or its session is lost or called. A process may have ten
 // thousand of them, and most of a machine is for how it was acquired.
 
-// Resting is a Lease at rest: all that makes it what it is, a quarter of its
-// size. It cannot be stepped; Wake makes the machine again.
-type Resting struct {
+// Parked is a Lease at rest: all that makes it what it is, a quarter of its
+// size. It cannot be stepped; Unpark makes the machine again.
+type Parked struct {
 	base.Mutant // nothing in a product
 	holderID    core.HolderID
 	session     string
@@ -60,14 +60,14 @@ func (l *Lease) forget() {
 // isAtRest reports whether it is held and waits for nothing, which is so on a session alone.
 func (l *Lease) isAtRest() bool { return l.State == core.LeaseHeld && l.renewer.Idle() }
 
-// Rest is the machine at rest, or nil if it is not. What its latest Step returned
+// Park is the machine at rest, or nil if it is not. What its latest Step returned
 // stands all the same.
-func (l *Lease) Rest() *Resting {
+func (l *Lease) Park() *Parked {
 	if !l.isAtRest() || l.Session.ID != l.standOn {
 		return nil
 	}
 	c, s := &l.Cfg, &l.Cur
-	r := &Resting{
+	r := &Parked{
 		Mutant: l.Mutant, holderID: l.holderID, session: l.standOn,
 		name: c.Name, label: c.Label, boot: c.Boot, host: c.Host, pid: c.PID, tid: c.TID,
 		ttl: c.TTL, margin: c.Margin, unit: c.StampUnit, spread: c.StampSpread,
@@ -84,16 +84,16 @@ func (l *Lease) Rest() *Resting {
 }
 
 // made is the version that the lease was acquired by.
-func (r *Resting) made() register.Current {
+func (r *Parked) made() register.Current {
 	return register.Current{
 		N: r.n, Origin: r.n, State: core.VersionHeld, Tenure: r.holderID, Owners: register.WithOwner("", string(r.holderID)),
 		Session: r.session, Label: r.label, TTL: r.ttl.Duration(), Margin: r.margin, Boottime: r.sent, Fingerprint: r.fingerprint,
 	}
 }
 
-// Wake is the machine that Rest was asked of, as it was. Of its Config it has what a
+// Unpark is the machine that Park was asked of, as it was. Of its Config it has what a
 // lease that is held asks for.
-func (r *Resting) Wake() *Lease {
+func (r *Parked) Unpark() *Lease {
 	l := &Lease{holderID: r.holderID, calledAt: r.calledAt}
 	l.Lease = base.NewLease(&core.Config{}, LeaseEdges[:])
 	l.State, l.LastTry = core.LeaseHeld, r.lastTry

@@ -11,52 +11,52 @@ import (
 // nothing, or after a read that failed.
 const watchPoll = core.Second
 
-// aLook is the role of who reads a name and takes no part: once, at every change, or to
+// inspectRole is the role of a claim that reads a name and takes no part: once, at every change, or to
 // break what another holds.
-type aLook struct {
+type inspectRole struct {
 	kind    core.EventKind // look, watch or break
 	terms   core.Config
 	wanted  core.Protocol  // 0 is however the name is kept
 	strict  *core.Observed // what the versions say, while the record is read
-	last    sight          // what a watch has shown; its state is 0 before the first
+	last    shown          // what a watch has shown; its state is 0 before the first
 	failing bool           // a watch has told that it cannot read
 	broken  bool           // the name is read for what has become of it
 	epoch   core.Epoch     // of the break
 }
 
-// sight is what must change for a watch to show a name again.
-type sight struct {
+// shown is what must change for a watch to show a name again.
+type shown struct {
 	state  core.Observation
 	epoch  core.Epoch
 	holder string
 	remote bool // the last write was a companion's
 }
 
-// castLook fills in a claim that only reads, or breaks.
-func (c *Client) castLook(b *begun, ev *core.Event) error {
+// parseInspect fills in a claim that only reads, or breaks.
+func (c *Client) parseInspect(b *pending, ev *core.Event) error {
 	t := &b.terms
-	b.as = &aLook{kind: ev.Kind, terms: *t, wanted: b.protocol}
+	b.as = &inspectRole{kind: ev.Kind, terms: *t, wanted: b.protocol}
 	b.machine = core.MachineInspection
 	b.protocol = max(b.protocol, core.ProtocolStrict) // one that does not exist is refused
 	if ev.Kind != core.EventBreak {
 		*t = core.Config{Name: t.Name}
 		return nil
 	}
-	if b.machine = core.MachineRevocation; t.Why == "" && b.as.(*aLook).wanted != core.ProtocolStrict {
+	if b.machine = core.MachineRevocation; t.Why == "" && b.as.(*inspectRole).wanted != core.ProtocolStrict {
 		t.Why = "-" // lastwriter has no room for one; strict says later that it needs one
 	}
 	return nil
 }
 
 // begin implements role.
-func (k *aLook) begin(c *Client, cl *claim) {
-	cl.asked = nil
+func (k *inspectRole) begin(c *Client, cl *claim) {
+	cl.pending = nil
 	k.read(c, cl)
 }
 
 // read begins to read the name, or to break it if it is known how it is kept. Versions are
 // found by a list: a store without one has none.
-func (k *aLook) read(c *Client, cl *claim) {
+func (k *inspectRole) read(c *Client, cl *claim) {
 	k.strict = nil
 	switch {
 	case k.wanted == core.ProtocolLastWriter, k.wanted == 0 && c.cfg.NoList:
@@ -66,12 +66,12 @@ func (k *aLook) read(c *Client, cl *claim) {
 	case c.cfg.NoList:
 		c.refuseStrict(cl)
 	default:
-		k.run(c, cl, core.MachineInspection, core.Config{Name: cl.place.name})
+		k.run(c, cl, core.MachineInspection, core.Config{Name: cl.name.text})
 	}
 }
 
 // run begins a machine that does one thing.
-func (k *aLook) run(c *Client, cl *claim, kind core.MachineKind, t core.Config) {
+func (k *inspectRole) run(c *Client, cl *claim, kind core.MachineKind, t core.Config) {
 	cl.protocol = core.ProtocolStrict
 	cfg := c.config(kind, cl.protocol, &t)
 	m, err := c.newMachine(cfg)
@@ -84,17 +84,17 @@ func (k *aLook) run(c *Client, cl *claim, kind core.MachineKind, t core.Config) 
 
 // use has a machine do its one thing. What only reads does not wait for a store that asks to
 // be left alone, since somebody waits for it; a break writes, and waits.
-func (k *aLook) use(c *Client, cl *claim, m core.Machine, first core.EventKind) {
+func (k *inspectRole) use(c *Client, cl *claim, m core.Machine, first core.EventKind) {
 	cl.unit = &unit{machine: m, owner: cl, claim: cl.number, direct: k.kind != core.EventBreak}
 	c.post(job{unit: cl.unit, kind: first})
 }
 
-func (k *aLook) readRecord(c *Client, cl *claim) {
+func (k *inspectRole) readRecord(c *Client, cl *claim) {
 	cl.protocol = core.ProtocolLastWriter
-	k.use(c, cl, &recordLook{key: cl.place.name + "/" + core.LockFile}, core.EventBegin)
+	k.use(c, cl, &recordQuery{key: cl.name.text + "/" + core.LockFile}, core.EventBegin)
 }
 
-func (k *aLook) breakVersion(c *Client, cl *claim) {
+func (k *inspectRole) breakVersion(c *Client, cl *claim) {
 	if !c.canStrict() {
 		c.refuseStrict(cl)
 		return
@@ -103,7 +103,7 @@ func (k *aLook) breakVersion(c *Client, cl *claim) {
 }
 
 // hear implements role.
-func (k *aLook) hear(c *Client, cl *claim, a *core.Action) {
+func (k *inspectRole) hear(c *Client, cl *claim, a *core.Action) {
 	u := cl.unit
 	switch a.Kind {
 	case core.ActionRefused, core.ActionSeen, core.ActionBroken, core.ActionReleased, core.ActionLost:
@@ -141,18 +141,18 @@ func (k *aLook) hear(c *Client, cl *claim, a *core.Action) {
 }
 
 // broke has who waits here take the name, and reads what has become of it.
-func (k *aLook) broke(c *Client, cl *claim, epoch core.Epoch) {
+func (k *inspectRole) broke(c *Client, cl *claim, epoch core.Epoch) {
 	k.broken, k.epoch = true, epoch
-	c.nudgeOne(cl.place, 0)
+	c.wakeNextWaiter(cl.name, 0)
 	if cl.protocol == core.ProtocolLastWriter {
 		k.readRecord(c, cl)
 		return
 	}
-	k.run(c, cl, core.MachineInspection, core.Config{Name: cl.place.name})
+	k.run(c, cl, core.MachineInspection, core.Config{Name: cl.name.text})
 }
 
 // after ends a break. If the name could not be read, it is broken all the same.
-func (k *aLook) after(c *Client, cl *claim, a *core.Action) {
+func (k *inspectRole) after(c *Client, cl *claim, a *core.Action) {
 	switch a.Kind {
 	case core.ActionSeen:
 		k.show(c, cl, a)
@@ -164,18 +164,18 @@ func (k *aLook) after(c *Client, cl *claim, a *core.Action) {
 }
 
 // conclude tells that a name is broken.
-func (k *aLook) conclude(c *Client, cl *claim) {
+func (k *inspectRole) conclude(c *Client, cl *claim) {
 	c.conclude(cl, &core.Action{Kind: core.ActionBroken, Epoch: k.epoch})
 }
 
-func (k *aLook) show(c *Client, cl *claim, a *core.Action) {
+func (k *inspectRole) show(c *Client, cl *claim, a *core.Action) {
 	to := c.carry(a)
 	to.Claim, to.Protocol = cl.number, cl.protocol
 }
 
 // seenVersions: if a strict lease is held, it is shown, and not an old client's record
 // beside it.
-func (k *aLook) seenVersions(c *Client, cl *claim, a *core.Action) {
+func (k *inspectRole) seenVersions(c *Client, cl *claim, a *core.Action) {
 	s := a.Observed
 	if s.Capacity != 0 || s.State != core.ObservedVacant && s.State != core.ObservedReleased || k.wanted == core.ProtocolStrict {
 		k.result(c, cl, s)
@@ -187,7 +187,7 @@ func (k *aLook) seenVersions(c *Client, cl *claim, a *core.Action) {
 	k.readRecord(c, cl)
 }
 
-func (k *aLook) seenRecord(c *Client, cl *claim, a *core.Action) {
+func (k *inspectRole) seenRecord(c *Client, cl *claim, a *core.Action) {
 	s := a.Observed
 	if v := k.strict; v != nil && (s.State == core.ObservedVacant || s.State == core.ObservedReleased && v.State == core.ObservedReleased) {
 		cl.protocol = core.ProtocolStrict
@@ -197,7 +197,7 @@ func (k *aLook) seenRecord(c *Client, cl *claim, a *core.Action) {
 }
 
 // result shows what was read, or goes on to break it.
-func (k *aLook) result(c *Client, cl *claim, s *core.Observed) {
+func (k *inspectRole) result(c *Client, cl *claim, s *core.Observed) {
 	a := core.Action{Kind: core.ActionSeen, Observed: s}
 	switch k.kind {
 	case core.EventLook:
@@ -206,10 +206,10 @@ func (k *aLook) result(c *Client, cl *claim, s *core.Observed) {
 		k.breaks(c, cl, s)
 	default:
 		k.failing = false
-		if now := (sight{s.State, s.Epoch, string(s.Holder), s.Remote}); now != k.last {
+		if now := (shown{s.State, s.Epoch, string(s.Holder), s.Remote}); now != k.last {
 			k.last = now
 			k.show(c, cl, &a)
-			c.watch(cl, cl.place.name+"/"+core.LockFile, register.VersionKey(register.RegisterPrefix(cl.place.name), s.Epoch+1))
+			c.watch(cl, cl.name.text+"/"+core.LockFile, register.VersionKey(register.RegisterPrefix(cl.name.text), s.Epoch+1))
 		}
 		k.again(c, cl, s)
 	}
@@ -217,7 +217,7 @@ func (k *aLook) result(c *Client, cl *claim, s *core.Observed) {
 
 // breaks goes on when it is known how the name is kept: a lock.json is released in the name
 // of its holder.
-func (k *aLook) breaks(c *Client, cl *claim, s *core.Observed) {
+func (k *inspectRole) breaks(c *Client, cl *claim, s *core.Observed) {
 	a := core.Action{Kind: core.ActionRefused, Observed: s}
 	switch {
 	case cl.protocol == core.ProtocolStrict:
@@ -231,7 +231,7 @@ func (k *aLook) breaks(c *Client, cl *claim, s *core.Observed) {
 		a.Reason = core.ReasonHeld
 	default:
 		cfg := c.config(core.MachineLease, core.ProtocolLastWriter, &core.Config{
-			Name: cl.place.name, Holder: core.HolderID(s.Holder), TTL: core.TTL(s.TTL), Role: core.RoleOwner,
+			Name: cl.name.text, Holder: core.HolderID(s.Holder), TTL: core.TTL(s.TTL), Role: core.RoleOwner,
 		})
 		m, err := c.newMachine(cfg)
 		if err != nil {
@@ -254,29 +254,29 @@ func (c *Client) conclude(cl *claim, a *core.Action) {
 // If the host tells of no changes, or does not yet, or the read failed, that is after a while, which differs so that
 // many do not read at one instant. If it does, time alone ends what is held: the name is read
 // when that can be dead, or a TTL later.
-func (k *aLook) again(c *Client, cl *claim, s *core.Observed) {
+func (k *inspectRole) again(c *Client, cl *claim, s *core.Observed) {
 	at := c.now.Mono + int64(c.rng.Between(watchPoll-watchPoll/5, watchPoll+watchPoll/5))
 	at = max(at, c.requests.restUntil)
 	switch {
 	case cl.missed:
 		cl.missed, at = false, c.now.Mono
 	case s == nil || !cl.isWatched():
-	case s.State == core.ObservedVacant || s.State == core.ObservedReleased || s.State == core.ObservedBroken && s.LookAt == 0:
+	case s.State == core.ObservedVacant || s.State == core.ObservedReleased || s.State == core.ObservedBroken && s.RecheckAt == 0:
 		at = base.Unset
-	case s.LookAt > c.now.Mono:
-		at = max(at, s.LookAt)
+	case s.RecheckAt > c.now.Mono:
+		at = max(at, s.RecheckAt)
 	default:
 		at = c.now.Mono + int64(max(core.Minute, s.TTL))
 	}
-	cl.delay = &delay{claim: cl, look: true}
+	cl.delay = &delay{claim: cl, inspects: true}
 	c.alarms.arm(&cl.delay.alarm, cl.delay, at)
 }
 
 // stepped implements role.
-func (k *aLook) stepped(*Client, *claim) {}
+func (k *inspectRole) stepped(*Client, *claim) {}
 
 // command implements role.
-func (k *aLook) command(c *Client, cl *claim, o order) {
+func (k *inspectRole) command(c *Client, cl *claim, o order) {
 	switch {
 	case o.kind == core.EventEnded:
 	case k.broken: // it is too late
@@ -287,13 +287,13 @@ func (k *aLook) command(c *Client, cl *claim, o order) {
 }
 
 // stop implements role.
-func (k *aLook) stop() core.EventKind { return core.EventCancel }
+func (k *inspectRole) stop() core.EventKind { return core.EventCancel }
 
-// canLook implements role. While it reads, a change has it read once more.
-func (k *aLook) canLook(cl *claim) bool { return cl.delay != nil }
+// usesChange implements role. While it reads, a change has it read once more.
+func (k *inspectRole) usesChange(cl *claim) bool { return cl.delay != nil }
 
 // copy implements role.
-func (k *aLook) copy(*twins) role {
+func (k *inspectRole) copy(*copier) role {
 	twin := *k
 	if k.strict != nil {
 		seen := *k.strict
@@ -304,7 +304,7 @@ func (k *aLook) copy(*twins) role {
 }
 
 // snapshot implements role.
-func (k *aLook) snapshot(s *base.Snapshot) {
+func (k *inspectRole) snapshot(s *base.Snapshot) {
 	s.Octet(uint8(k.kind))
 	s.Octet(uint8(k.wanted))
 	s.Bools(k.strict != nil, k.broken, k.failing, k.last.remote)
@@ -318,8 +318,8 @@ func (k *aLook) snapshot(s *base.Snapshot) {
 	s.Bytes(core.AppendConfig(nil, &k.terms))
 }
 
-// recordLook reads lock.json once.
-type recordLook struct {
+// recordQuery reads lock.json once.
+type recordQuery struct {
 	key  string
 	done bool
 	seen core.Observed
@@ -327,7 +327,7 @@ type recordLook struct {
 }
 
 // Step implements core.Machine.
-func (l *recordLook) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+func (l *recordQuery) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	a := &l.out[0]
 	switch {
 	case ev.Kind == core.EventBegin:
@@ -349,13 +349,13 @@ func (l *recordLook) Step(now core.Instant, ev core.Event) ([]core.Action, error
 }
 
 // Idle implements core.Machine.
-func (l *recordLook) Idle() bool { return l.done }
+func (l *recordQuery) Idle() bool { return l.done }
 
 // String implements core.Machine.
-func (l *recordLook) String() string { return "looking" }
+func (l *recordQuery) String() string { return "looking" }
 
 // AppendState implements core.Machine.
-func (l *recordLook) AppendState(dst []byte) []byte {
+func (l *recordQuery) AppendState(dst []byte) []byte {
 	s := base.Snapshot(dst)
 	s.Text(l.key)
 	s.Bools(l.done)
@@ -363,7 +363,7 @@ func (l *recordLook) AppendState(dst []byte) []byte {
 }
 
 // Clone implements core.Machine.
-func (l *recordLook) Clone() core.Machine {
+func (l *recordQuery) Clone() core.Machine {
 	twin := *l
 	return &twin
 }
