@@ -99,9 +99,6 @@ func (l *loop) answer(r *request, event core.Event) {
 	}
 	l.step(t, event)
 	t.recordRead(r, &event)
-	if t.beats != nil && event.Outcome == core.OutcomeUnknown && event.Class.Permanent() {
-		l.cannotBeat(t.beats, core.ReasonUnusable, event.Class)
-	}
 }
 
 func (l *loop) startReady(q *queue) {

@@ -91,29 +91,32 @@ func TestPermitFaults(t *testing.T) {
 }
 
 // Two hundred claims that wait for a session, of which there can be none, are all refused,
-// though one Step has no room for that; and nothing of them is left.
+// though one Step has no room for that; and nothing of them is left. A store that takes the
+// session's beat, and not its own object, is none for it either.
 func TestCrowdWithoutASession(t *testing.T) {
-	for kind, terms := range map[core.EventKind]core.Config{core.EventAcquire: {OnSession: true}, core.EventPermit: {}} {
-		b := newBucket()
-		p := newProcess(t, b, 1)
-		ofSession := func(a *core.Action) bool { return strings.HasPrefix(a.Key, core.SessionPrefix) }
-		p.holds = ofSession
-		b.fails = func(a *core.Action) core.Class {
-			if ofSession(a) {
-				return core.ClassReadOnly
+	for _, refused := range []core.ActionKind{core.ActionPut, core.ActionCreate} {
+		for kind, terms := range map[core.EventKind]core.Config{core.EventAcquire: {OnSession: true}, core.EventPermit: {}} {
+			b := newBucket()
+			p := newProcess(t, b, 1)
+			ofSession := func(a *core.Action) bool { return strings.HasPrefix(a.Key, core.SessionPrefix) }
+			p.holds = ofSession
+			b.fails = func(a *core.Action) core.Class {
+				if ofSession(a) && a.Kind == refused {
+					return core.ClassReadOnly
+				}
+				return core.ClassNone
 			}
-			return core.ClassNone
-		}
-		for n := range 200 {
-			terms.Name = "s"
-			if kind == core.EventAcquire {
-				terms.Name = fmt.Sprint("n", n)
+			for n := range 200 {
+				terms.Name = "s"
+				if kind == core.EventAcquire {
+					terms.Name = fmt.Sprint("n", n)
+				}
+				p.begin(kind, terms, core.Event{Wait: core.Forever, Capacity: 1000, Width: 1})
 			}
-			p.begin(kind, terms, core.Event{Wait: core.Forever, Capacity: 1000, Width: 1})
-		}
-		p.letGo()
-		if got := strings.Count(p.heard(), " refused no_session"); got != 200 || !p.client.Idle() {
-			t.Errorf("%v: %d refused, idle %v", kind, got, p.client.Idle())
+			p.letGo()
+			if got := strings.Count(p.heard(), " refused no_session"); got != 200 || !p.client.Idle() {
+				t.Errorf("%v, %v: %d refused, idle %v", refused, kind, got, p.client.Idle())
+			}
 		}
 	}
 }

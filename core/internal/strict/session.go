@@ -140,7 +140,7 @@ func (s *Session) answer(ev *core.Event, f base.Flight) {
 		return // there is no call, or the next renewal finds it
 	}
 	if s.State == core.SessionOpening {
-		s.Reach.Note(ev, f, s.Now.Mono)
+		s.note(ev, f)
 	}
 	if ev.Outcome == core.OutcomeUnknown {
 		s.Class, s.Failing = ev.Class, true
@@ -175,6 +175,16 @@ func (s *Session) answer(ev *core.Event, f base.Flight) {
 	case register.ForCall:
 		s.called(ev)
 	}
+}
+
+// note takes an answer on the way to be in force. Nothing has worked before it is: a store that
+// takes the beat, and not the session's own object, is none for it.
+func (s *Session) note(ev *core.Event, f base.Flight) {
+	if ev.Outcome != core.OutcomeUnknown {
+		s.Reach = base.Reach{}
+		return
+	}
+	s.Reach.Note(ev, f, s.Now.Mono)
 }
 
 // warn says, once, that the store does not take what the session begins with. A host that
