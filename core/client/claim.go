@@ -16,7 +16,7 @@ type claim struct {
 	unit       *unit          // of its own machine; nil while it is resolved or parked, or if it shares one
 	parked     *strict.Parked // a lease without a machine
 	session    *session       // on which it stands, or wants to
-	pending    *pending       // nil once its machine is made
+	pending    *pending       // while it is pending
 	watches    []*watch
 	handover   *handover // of a waiter
 	delay      *delay    // of one that waits for something before it goes on
@@ -26,12 +26,9 @@ type claim struct {
 	calls    int   // that were not told to its machine yet
 	belief
 
-	held     bool
-	waiting  bool // for another's release
-	woken    bool // it was the one to be told of a release
-	missed   bool // a change was told while a look was under way
-	stopping bool
-	over     bool // its end was told
+	state  claimState
+	woken  bool // it was the one to be told of a release
+	missed bool // a change was told while a look was under way
 }
 
 // belief is what a claim is held by, and until when it may be relied on. A piece of work may hold
@@ -156,6 +153,7 @@ func (c *Client) make(cl *claim, cfg core.Config, first core.Event) {
 		return
 	}
 	cl.pending = nil
+	cl.state.become(claimAsking)
 	cl.unit = &unit{machine: machine, owner: cl, claim: cl.number}
 	if cfg.Machine == core.MachineInvocation {
 		cl.unit.lanes = twoLanes
@@ -195,7 +193,7 @@ func (cl *claim) stepped(c *Client, u *unit) {
 
 // usesChange reports whether its machine would use changed at this moment.
 func (cl *claim) usesChange() bool {
-	if cl.pending != nil {
+	if cl.state.isPending() {
 		return leaseState(cl) == core.LeaseWaiting
 	}
 	return cl.as.usesChange(cl)
@@ -223,7 +221,7 @@ func claimOf(o owner) *claim {
 }
 
 // keeps implements owner.
-func (cl *claim) keeps() bool { return cl.held }
+func (cl *claim) keeps() bool { return cl.state.isHeld() }
 
 // park drops the machine of a lease that waits for its session alone.
 func (c *Client) park(cl *claim) {
@@ -256,7 +254,7 @@ func (c *Client) tell(cl *claim, kind core.EventKind, epoch core.Epoch) {
 		cl.missed = cl.parked == nil
 		return
 	}
-	if d := cl.delay; d != nil && d.inspects {
+	if d := cl.delay; d != nil && d.kind == delayRead {
 		c.alarms.arm(&d.alarm, d, c.now.Mono)
 		return
 	}
@@ -267,7 +265,7 @@ func (c *Client) tell(cl *claim, kind core.EventKind, epoch core.Epoch) {
 
 // command takes a command about a claim that exists.
 func (c *Client) command(cl *claim, o order) {
-	if cl.pending != nil { // it is being resolved, and nothing of it is in the store
+	if cl.state.isPending() { // it is being resolved, and nothing of it is in the store
 		if o.kind != core.EventEnded {
 			c.refuse(cl, core.ReasonCancelled, core.ClassNone)
 		}
@@ -301,10 +299,10 @@ func (c *Client) refused(cl *claim, reason core.Reason, class core.Class) *core.
 // over notes that the end of a claim is told. If it was the one to be told of a release and
 // has got nothing by it, the next one is told.
 func (c *Client) over(cl *claim) {
-	cl.over = true
-	cl.waiting = false
+	held := cl.state.isHeld()
+	cl.state.become(claimEnded)
 	c.unwatch(cl)
-	if !cl.held {
+	if !held {
 		c.passWakeOn(cl)
 	}
 	cl.woken = false
@@ -341,7 +339,7 @@ func (cl *claim) relied() int64 {
 // capBelief keeps the deadline where it is at this moment: the session was told that the claim
 // was broken, and later renewals of the session say nothing of that.
 func (cl *claim) capBelief(c *Client) {
-	if !cl.held || cl.on == 0 || cl.cappedAt != 0 || cl.over || !c.capsBelief() {
+	if !cl.state.isHeld() || cl.on == 0 || cl.cappedAt != 0 || !c.capsBelief() {
 		return
 	}
 	cl.cappedAt = cl.relied()
@@ -351,7 +349,7 @@ func (cl *claim) capBelief(c *Client) {
 
 // uncapBelief ends that when the machine has found out whether it is so.
 func (cl *claim) uncapBelief(c *Client, u *unit) {
-	if cl.cappedAt == 0 || cl.over || cl.calls > 0 || c.isChecking(cl, u) {
+	if cl.cappedAt == 0 || cl.state == claimEnded || cl.calls > 0 || c.isChecking(cl, u) {
 		return
 	}
 	cl.cappedAt = 0

@@ -101,7 +101,7 @@ func (c *Client) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	case ev.Kind == core.EventClose:
 		c.close()
 	case ev.Kind != core.EventWoke:
-		if cl := c.claims[ev.Claim]; cl != nil && !cl.over {
+		if cl := c.claims[ev.Claim]; cl != nil && cl.state != claimEnded {
 			c.command(cl, order{ev.Kind, ev.Brief, ev.Outcome, ev.Result})
 		}
 	}
@@ -311,11 +311,11 @@ func (c *Client) close() {
 // stopClaim ends a claim of a client that closes.
 func (c *Client) stopClaim(cl *claim) {
 	switch kind := cl.as.stop(); {
-	case cl.over: // its release was told, and it looks for a late renewal of ours
+	case cl.state == claimEnded: // its release was told, and it looks for a late renewal of ours
 		if _, ok := cl.as.(leaseRole); ok {
 			c.hurry(cl)
 		}
-	case cl.pending != nil:
+	case cl.state.isPending():
 		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
 	case kind != 0:
 		cl.as.command(c, cl, order{kind: kind, brief: true})

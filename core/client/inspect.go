@@ -51,6 +51,7 @@ func (c *Client) parseInspect(b *pending, ev *core.Event) error {
 // begin implements role.
 func (k *inspectRole) begin(c *Client, cl *claim) {
 	cl.pending = nil
+	cl.state.become(claimAsking)
 	k.read(c, cl)
 }
 
@@ -268,8 +269,7 @@ func (k *inspectRole) again(c *Client, cl *claim, s *core.Observed) {
 	default:
 		at = c.now.Mono + int64(max(core.Minute, s.TTL))
 	}
-	cl.delay = &delay{claim: cl, inspects: true}
-	c.alarms.arm(&cl.delay.alarm, cl.delay, at)
+	c.later(cl, delayRead, at)
 }
 
 // stepped implements role.

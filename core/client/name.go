@@ -106,7 +106,7 @@ func (c *Client) used(p *nameState) {
 // freed is when this client released it, a Mono, or 0.
 func (c *Client) wakeNextWaiter(p *nameState, freed int64) {
 	for _, cl := range p.claims {
-		if cl.waiting && !cl.over && c.wakesWaiters() {
+		if cl.state.isWaiting() && c.wakesWaiters() {
 			cl.woken = true
 			if cl.handover != nil {
 				cl.handover.freed = freed
@@ -259,7 +259,7 @@ func (c *Client) changed(key string) {
 	first := !w.begun
 	w.begun = true
 	for _, cl := range w.claims {
-		if !first || !cl.held {
+		if !first || !cl.state.isHeld() {
 			c.post(job{claim: cl, kind: core.EventChanged})
 		}
 	}

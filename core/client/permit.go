@@ -78,6 +78,7 @@ func (p *permitRole) begin(c *Client, cl *claim) {
 	cfg := c.config(core.MachineSemaphore, core.ProtocolStrict, &b.terms)
 	p.of = c.semaphoreOf(cl.name, &cfg, p.isLimit())
 	cl.pending = nil
+	cl.state.become(claimAsking)
 	if p.first.Wait > 0 {
 		p.first.Wait = b.wait // what is left of it
 	}
@@ -132,7 +133,8 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 	told.Permit, told.Claim, told.Protocol = 0, cl.number, core.ProtocolStrict
 	switch {
 	case a.Kind == core.ActionHeld:
-		cl.held, cl.at = true, a.At
+		cl.state.hold()
+		cl.at = a.At
 		if a.Session == s.session.id {
 			cl.on = s.session.number
 		}

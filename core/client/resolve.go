@@ -142,6 +142,7 @@ func (c *Client) yield(cl *claim) {
 		return
 	}
 	machine.(*strict.Lease).Yields = true
+	cl.state.become(claimYielding)
 	cl.protocol = core.ProtocolStrict
 	cl.unit = &unit{machine: machine, owner: (*yielding)(cl), claim: cl.number}
 	c.step(cl.unit, core.Event{Kind: core.EventAcquire, Wait: cl.pending.left(c)})
@@ -162,7 +163,7 @@ func (y *yielding) hear(c *Client, u *unit, a *core.Action) {
 		c.tenure(cl, a)
 	case a.Reason == core.ReasonLockFile:
 		c.drop(u)
-		cl.unit, cl.waiting = nil, false
+		cl.unit = nil
 		c.unwatch(cl)
 		c.fallBack(cl)
 	default:
@@ -232,8 +233,7 @@ func (c *Client) awaitStore(cl *claim) {
 	s := &c.store
 	s.waiting = append(s.waiting, cl)
 	if wait := cl.pending.wait; wait > 0 {
-		cl.delay = &delay{claim: cl}
-		c.alarms.arm(&cl.delay.alarm, cl.delay, cl.pending.at+int64(wait))
+		c.later(cl, delayWait, cl.pending.at+int64(wait))
 	}
 	if s.asking == nil {
 		p := &capability.Prober{
@@ -262,7 +262,7 @@ func (s *abilities) hear(c *Client, u *unit, a *core.Action) {
 		c.sweepTried(capability.BetweenWrites)
 	}
 	for _, cl := range waiting {
-		if cl.over {
+		if cl.state == claimEnded {
 			continue
 		}
 		c.endDelay(cl)
@@ -274,7 +274,7 @@ func (s *abilities) hear(c *Client, u *unit, a *core.Action) {
 // reason, or with none has found it out.
 func (c *Client) storeTried(cl *claim, reason core.Reason, class core.Class) {
 	switch {
-	case cl.over || cl.pending == nil:
+	case !cl.state.isPending():
 	case reason == core.ReasonNone || reason == core.ReasonLimit && cl.pending.left(c) != 0:
 		if cl.protocol == core.ProtocolLastWriter { // of work, which asks for another reason
 			c.ask(cl)
@@ -313,31 +313,47 @@ func (c *Client) resolved(cl *claim, protocol core.Protocol) {
 	c.ask(cl)
 }
 
-// delay is an instant at which a claim goes on: its wait is over before the store was
-// tried, or one that leaves has waited long enough for tidying.
+// delay is an instant at which a claim goes on.
 type delay struct {
 	alarm
-	claim    *claim
-	again    bool // the store is asked once more
-	inspects bool // a watch reads once more
+	claim *claim
+	kind  delayKind
+}
+
+// delayKind says what happens at the instant.
+type delayKind uint8
+
+const (
+	delayWait  delayKind = iota // the wait is over, and the store was not tried yet
+	delayTry                    // the store is tried once more
+	delayRead                   // a watch reads once more
+	delayLeave                  // a lease that is left has waited long enough for a removal
+)
+
+// later has a claim go on at an instant.
+func (c *Client) later(cl *claim, kind delayKind, at int64) {
+	cl.delay = &delay{claim: cl, kind: kind}
+	c.alarms.arm(&cl.delay.alarm, cl.delay, at)
 }
 
 // onAlarm implements alarmHandler.
 func (d *delay) onAlarm(c *Client) {
 	cl := d.claim
 	cl.delay = nil
-	if d.inspects {
-		cl.as.(*inspectRole).read(c, cl)
-		return
-	}
-	if cl.pending == nil {
-		c.leaveTenure(cl)
-		return
-	}
-	if d.again {
+	switch d.kind {
+	case delayWait:
+		c.outOfPatience(cl)
+	case delayTry:
 		c.awaitStore(cl)
-		return
+	case delayRead:
+		cl.as.(*inspectRole).read(c, cl)
+	case delayLeave:
+		c.leaveTenure(cl)
 	}
+}
+
+// outOfPatience goes on with a claim whose wait is over before the store was tried.
+func (c *Client) outOfPatience(cl *claim) {
 	reason := core.ReasonLimit
 	if !c.store.reach.HasServed(base.Reads) {
 		reason = core.ReasonUnreachable // not once

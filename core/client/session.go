@@ -195,7 +195,7 @@ func (c *Client) called(s *session, name string, epoch core.Epoch) {
 		return
 	}
 	for _, cl := range p.claims {
-		if cl.session == s && !cl.over {
+		if cl.session == s && cl.state != claimEnded {
 			cl.capBelief(c)
 			cl.calls++
 			c.post(job{claim: cl, kind: core.EventCalled, epoch: epoch})
@@ -250,10 +250,10 @@ func (c *Client) inform(s *session, ev *core.Event) {
 
 // wants implements sessionUser.
 func (cl *claim) wants() bool {
-	if w, ok := cl.as.(*workRole); ok && cl.pending == nil {
-		return w.state(cl) == core.InvocationAcquiring && !cl.over
+	if w, ok := cl.as.(*workRole); ok && !cl.state.isPending() {
+		return w.state(cl) == core.InvocationAcquiring && cl.state != claimEnded
 	}
-	return !cl.held && !cl.over && !cl.stopping
+	return cl.state < claimHeld
 }
 
 // onChange implements sessionUser.
@@ -274,7 +274,6 @@ func (c *Client) noSession(cl *claim, class core.Class) {
 		c.step(p.of.unit, core.Event{Kind: core.EventCancel, Permit: cl.number})
 		return
 	}
-	cl.stopping = true
 	c.tell(cl, core.EventCancel, 0)
 }
 

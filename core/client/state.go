@@ -204,7 +204,8 @@ func (p *nameState) snapshot(s *base.Snapshot) {
 
 func (cl *claim) snapshot(s *base.Snapshot) {
 	s.Uint(cl.number)
-	s.Bools(cl.held, cl.waiting, cl.woken, cl.missed, cl.stopping, cl.over, cl.pending != nil, cl.parked != nil)
+	s.Octet(uint8(cl.state))
+	s.Bools(cl.woken, cl.missed, cl.parked != nil)
 	s.Octet(uint8(cl.protocol))
 	s.Int(cl.looked)
 	s.Uint(uint64(cl.epoch))
@@ -219,8 +220,8 @@ func (cl *claim) snapshot(s *base.Snapshot) {
 		cl.handover.snapshot(s)
 	}
 	if d := cl.delay; d != nil {
-		s.Int(d.at)
-		s.Bools(d.again, d.inspects, d.index != 0)
+		s.Octet(uint8(d.kind))
+		d.alarm.snapshot(s)
 	}
 	if b := cl.pending; b != nil {
 		s.Octet(uint8(b.kind))

@@ -58,24 +58,23 @@ func (leaseRole) command(c *Client, cl *claim, o order) {
 	if kind == core.EventEnded {
 		return
 	}
-	if cl.stopping {
+	if cl.state.isStopping() {
 		c.hurry(cl)
 		return
 	}
-	if !cl.held && kind != core.EventRelease {
+	if !cl.state.isHeld() && kind != core.EventRelease {
 		kind = core.EventCancel
 	} else if kind == core.EventCancel {
 		kind = core.EventRelease
 	}
-	cl.stopping = true
+	cl.state.stop()
 	if kind == core.EventCancel {
 		c.tell(cl, kind, 0)
 		return
 	}
 	switch {
 	case kind == core.EventLeave && c.isTidying(cl):
-		cl.delay = &delay{claim: cl}
-		c.alarms.arm(&cl.delay.alarm, cl.delay, c.now.Mono+int64(tidyPatience))
+		c.later(cl, delayLeave, c.now.Mono+int64(tidyPatience))
 	case kind == core.EventLeave:
 		c.leaveTenure(cl)
 	default:
@@ -139,7 +138,7 @@ func leaseState(cl *claim) core.LeaseState {
 // reads or deletes while a lease is held, but for a look at the chain now and then, which
 // is short.
 func (c *Client) isTidying(cl *claim) bool {
-	if cl.unit == nil || cl.protocol != core.ProtocolStrict || !cl.held {
+	if cl.unit == nil || cl.protocol != core.ProtocolStrict || !cl.state.isHeld() {
 		return false
 	}
 	f := c.requests.find(cl.unit.flights[0])
@@ -166,8 +165,8 @@ func (joinRole) stepped(*Client, *claim) {}
 
 // command implements role.
 func (joinRole) command(c *Client, cl *claim, o order) {
-	if o.kind != core.EventEnded && !cl.stopping {
-		cl.stopping = true
+	if o.kind != core.EventEnded && !cl.state.isStopping() {
+		cl.state.stop()
 		c.tell(cl, core.EventLeave, 0)
 	}
 }
@@ -212,13 +211,13 @@ func (r *renewRole) hear(c *Client, cl *claim, a *core.Action) {
 	case a.Kind == core.ActionHeld && cl.protocol == core.ProtocolLastWriter:
 		r.held = *a
 		return
-	case a.Kind == core.ActionHeld && cl.held, a.Kind == core.ActionRenewed && cl.held, a.Kind == core.ActionAdopted:
+	case a.Kind == core.ActionHeld && cl.state.isHeld(), a.Kind == core.ActionRenewed && cl.state.isHeld(), a.Kind == core.ActionAdopted:
 		return
 	case a.Kind == core.ActionRenewed:
 		r.held.At = a.At
 		c.tenure(cl, &r.held)
 	case a.Kind == core.ActionContactLost: // a companion would go on trying
-		if cl.held || cl.over {
+		if cl.state.isHeld() || cl.state == claimEnded {
 			return
 		}
 		c.over(cl)
@@ -230,7 +229,7 @@ func (r *renewRole) hear(c *Client, cl *claim, a *core.Action) {
 			return
 		}
 	}
-	cl.stopping = true
+	cl.state.stop()
 	c.post(job{claim: cl, kind: core.EventLeave})
 }
 
@@ -238,7 +237,7 @@ func (r *renewRole) hear(c *Client, cl *claim, a *core.Action) {
 func (c *Client) tenure(cl *claim, a *core.Action) {
 	switch a.Kind {
 	case core.ActionWaiting:
-		cl.waiting = true
+		cl.state.waits()
 		c.watch(cl, c.keyToWatch(cl, a.Observed))
 		cl.waitsFor(c.now.Mono, a.Observed)
 		c.saw(cl, a.Observed)
@@ -271,7 +270,7 @@ func (c *Client) tenure(cl *claim, a *core.Action) {
 
 // ended tells how a claim has ended, once.
 func (c *Client) ended(cl *claim, a *core.Action) {
-	if cl.over {
+	if cl.state == claimEnded {
 		return
 	}
 	to := c.carry(a)
@@ -280,7 +279,6 @@ func (c *Client) ended(cl *claim, a *core.Action) {
 		to.Class = core.ClassUnreachable // it was silent
 	}
 	c.over(cl)
-	cl.held = false
 }
 
 // nowHeld takes that a lease or a companion's is held.
@@ -291,7 +289,8 @@ func (c *Client) nowHeld(cl *claim, a *core.Action) {
 
 // noteHeld tells that a claim is held, and until when.
 func (c *Client) noteHeld(cl *claim, a *core.Action) {
-	cl.waiting, cl.missed, cl.held = false, false, true
+	cl.state.hold()
+	cl.missed = false
 	c.newBelief(cl, belief{at: a.At, epoch: a.Epoch})
 	if s := cl.session; s != nil && a.Session == "" {
 		c.detachClaim(cl)

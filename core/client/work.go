@@ -71,8 +71,7 @@ func (w *workRole) notTried(c *Client, cl *claim, reason core.Reason, class core
 	left := b.at + int64(b.wait) - c.now.Mono
 	switch {
 	case w.remote && left > 0:
-		cl.delay = &delay{claim: cl, again: true}
-		c.alarms.arm(&cl.delay.alarm, cl.delay, c.now.Mono+min(int64(core.PollCap), left))
+		c.later(cl, delayTry, c.now.Mono+min(int64(core.PollCap), left))
 	case w.remote && !b.terms.WithoutLease:
 		a := c.emit(core.ActionCannotMaintain)
 		a.Claim, a.Reason, a.Class, a.Protocol = cl.number, core.ReasonUnreadable, class, cl.protocol
@@ -133,13 +132,13 @@ func (w *workRole) hear(c *Client, cl *claim, a *core.Action) {
 
 // notHeld takes that the name is not held any more. The claim may take it again.
 func (c *Client) notHeld(cl *claim) {
-	cl.held = false
+	cl.state.holdsNot()
 	c.newBelief(cl, belief{})
 }
 
 // say tells a notice of a claim.
 func (c *Client) say(cl *claim, a *core.Action) {
-	if cl.over {
+	if cl.state == claimEnded {
 		return
 	}
 	to := c.carry(a)
@@ -152,7 +151,7 @@ func (c *Client) say(cl *claim, a *core.Action) {
 // conclude tells the outcome, and hands on the news of a release that only this claim got.
 // What is held is about to be given back.
 func (w *workRole) conclude(c *Client, cl *claim, a *core.Action) {
-	if !cl.over && !w.decided {
+	if cl.state != claimEnded && !w.decided {
 		to := c.carry(a)
 		to.Claim, to.Protocol = cl.number, cl.protocol
 		if a.Kind != core.ActionRefused {
@@ -160,7 +159,7 @@ func (w *workRole) conclude(c *Client, cl *claim, a *core.Action) {
 		}
 	}
 	w.decided = true
-	cl.waiting = false
+	cl.state.waitsNot()
 	c.passWakeOn(cl)
 }
 
@@ -202,7 +201,7 @@ func (w *workRole) stepped(c *Client, cl *claim) {
 	c.endTransfer(cl, state)
 	switch state {
 	case core.InvocationWaiting:
-		cl.waiting = true
+		cl.state.waits()
 		c.watch(cl, w.keysToWatch(cl, w.leaseKey)...)
 	case core.InvocationChecking: // of one who waits it is a look
 	case core.InvocationAcquiring:
@@ -210,19 +209,20 @@ func (w *workRole) stepped(c *Client, cl *claim) {
 			c.open(cl.session)
 		}
 	case core.InvocationAwaiting:
-		cl.waiting = false
+		cl.state.waitsNot()
 		c.watch(cl, w.keysToWatch(cl, "")...)
 	case core.InvocationSettling: // of one who awaits it is a look
-		cl.waiting = false
+		cl.state.waitsNot()
 	case core.InvocationLaunched:
-		cl.waiting, cl.missed = false, false
-		if !cl.held {
+		cl.state.waitsNot()
+		cl.missed = false
+		if !cl.state.isHeld() {
 			c.unwatch(cl)
 			break
 		}
 		c.watchAbove(cl)
 	default:
-		cl.waiting = false
+		cl.state.waitsNot()
 		c.unwatch(cl)
 	}
 }
@@ -238,7 +238,7 @@ func (c *Client) endTransfer(cl *claim, state core.InvocationState) {
 	case f == nil || f.lane != laneTransfer || f.ended:
 	case state != core.InvocationDelivering:
 		c.abandon(cl.unit, ownLane)
-	case cl.stopping:
+	case cl.state.isStopping():
 		f.ended = true
 		if f.queued != nil {
 			c.alarms.arm(&f.queued.alarm, f.queued, c.now.Mono)
@@ -269,10 +269,10 @@ func (w *workRole) command(c *Client, cl *claim, o order) {
 		return
 	}
 	ev := core.Event{Kind: core.EventCancel}
-	if o.kind == core.EventRelease || cl.stopping { // what is being given back is hurried
-		ev = core.Event{Kind: core.EventRelease, Brief: o.brief || cl.stopping}
+	if o.kind == core.EventRelease || cl.state.isStopping() { // what is being given back is hurried
+		ev = core.Event{Kind: core.EventRelease, Brief: o.brief || cl.state.isStopping()}
 	}
-	cl.stopping = true
+	cl.state.stop()
 	c.step(cl.unit, ev)
 }
 
