@@ -38,7 +38,7 @@ var unseen = map[string]bool{
 	"client.Client.oldest": true, "client.Client.newest": true, "client.claim.prev": true, "client.claim.next": true,
 	"client.requests.issued": true, "client.flight.asked": true, "base.Machine.Now": true, "base.Machine.Issued": true, "base.Machine.Out": true,
 	"core.Config.Seed": true, "register.Register.Body": true, "register.Register.Observed": true, "strict.Session.body": true,
-	"strict.Resting.now": true, "strict.Resting.issued": true, "invocation.Invocation.bodies": true, "invocation.Invocation.observed": true,
+	"strict.Parked.now": true, "strict.Parked.issued": true, "invocation.Invocation.bodies": true, "invocation.Invocation.observed": true,
 	"invocation.Invocation.event": true, "lastwriter.Tenure.seen": true, "lastwriter.Tenure.Observed": true,
 }
 
