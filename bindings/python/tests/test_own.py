@@ -432,6 +432,21 @@ def test_a_holder_that_was_held_up_hears_the_answer_for_three_limits(world: Worl
     assert lease.failure() is None
 
 
+def test_a_read_is_begun_however_late_a_thread_comes_to_it(world: World) -> None:
+    """Unlike a write, which by then could fall on another's."""
+    lease = world.lease(terms=Terms(protocol="lastwriter", ttl=12, fleet_expire="none"))
+    world.run(2)
+    world.store.asked()
+    world.hold()
+    world.run(12, lambda: bool(world.held))
+    world.jump(2.5)
+    world.invalidate()
+    assert world.store.asked() == RENEW[:1]
+    world.run(1)
+    assert world.store.asked() == RENEW[1:]
+    assert lease.failure() is None
+
+
 def test_a_host_that_stays_held_up_waits_no_longer_than_three_limits(world: World) -> None:
     world.store.write("n", world.clock.wall(), expire_s=1000.0)
     world.host().begin_acquire("n", Terms(), FOREVER, None)

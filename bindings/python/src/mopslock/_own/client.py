@@ -118,8 +118,9 @@ class Request:
     def __init__(self, client: Client, action: Action, body: bytes | None, now: int) -> None:
         self.client, self.action, self.body = client, action, body
         limit = action["limit_ns"]
-        self.limit, self.last = now + limit, now + LIMITS * limit  # when it is not begun, and not waited for, any more
-        self.look = self.limit - limit // LOOKS  # when a thread looks whether it was answered
+        self.last = now + LIMITS * limit  # when it is not waited for any more
+        self.limit = self.last if action["kind"] in READS else now + limit  # when it is not begun any more
+        self.look = now + limit - limit // LOOKS  # when a thread looks whether it was answered
         self.on_time = False  # the last one that looked
         self.key: str = action["key"]
         self.late = False
@@ -142,9 +143,9 @@ class Request:
         client = self.client
         request: Request | None = self
         while request is not None:
-            if client.clock.mono() < request.limit:
+            if client.is_under_way(request) and client.clock.mono() < request.limit:
                 answer, error = attempt(client.store, request.action, request.body)
-            else:  # another may hold the name by now
+            else:  # nobody waits for it, or another may hold the name by now
                 answer, error = unknown(request.action), None
             if (held_back := request.lane.leave(request)) is not None:
                 client.threads.soon(held_back.perform)
