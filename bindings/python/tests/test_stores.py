@@ -308,6 +308,27 @@ def test_a_file_is_no_root_also_with_its_inode(tmp_path: Path) -> None:
         root.check()
 
 
+def test_a_beat_lets_go_of_the_gil_for_six_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of which can cost as long as a C call that keeps it. What follows the beat takes two."""
+    store, called = stores.Directory(tmp_path), []
+    store.put("n/k", b"1")
+
+    def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def note(*args: Any) -> Any:
+            called.append(name)
+            return call(*args)
+
+        return note
+
+    for name in ("open", "write", "close", "stat", "fstat", "read", "replace", "mkdir", "unlink", "urandom"):
+        monkeypatch.setattr(os, name, noted(name, getattr(os, name)))
+    assert store.overwrite("n/k", b"2") is True
+    assert called == ["open", "write", "close", "stat", "replace", "stat"]
+    called.clear()
+    assert store.exists("n/k") is True
+    assert called == ["stat", "stat"]
+
+
 @pytest.mark.parametrize("make", [directory, fsspec_local])
 def test_a_delete_leaves_no_empty_directory(make: Callable[[Path], Any], tmp_path: Path) -> None:
     """And a write beside deletes makes its directory again."""

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import random
 import stat
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -30,6 +31,8 @@ class Blob(NamedTuple):
 class Root:
     """The directory of a store. It is made once, and every answer is believed only if its path leads to it still: the
     same device and inode, or after a remount the nonce in its ``_mopslock/store.json``. file:// has the same rule.
+
+    A beat, which overwrites, does not look for a nonce that it does not know: that costs it the GIL once more.
 
     A write looks right before it is applied, too. If the directory goes between the two, the temporary file is not in
     the other place.
@@ -117,6 +120,12 @@ MOST_TRIES = 64
 
 TEMPORARY = ".mopslock-tmp-"
 """The same prefix as file:// uses. It leaves such files out of its listings and removes old ones."""
+
+_chance = random.Random()
+"""Unlike os.urandom it keeps the GIL. Users seed another one."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_chance.seed)
 
 
 def read_file(path: str) -> Blob | None:
@@ -227,7 +236,7 @@ def _files_below(root: str, folder: str, prefix: str, after: str) -> Iterator[tu
 def _fresh_file(path: str, body: bytes, root: Root | None = None, make: bool = True) -> str:
     """A file beside path with this body. Makes its directory, and again if another process has just removed it."""
     folder = os.path.dirname(path)
-    fresh = os.path.join(folder, TEMPORARY + os.urandom(8).hex())
+    fresh = os.path.join(folder, f"{TEMPORARY}{_chance.getrandbits(64):016x}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     for left in range(MOST_TRIES if make else 0, -1, -1):
         try:

@@ -262,7 +262,7 @@ class Directory:
 
     def overwrite(self, key: str, body: bytes) -> bool:
         """As put, but makes no directory. False: the directory is gone."""
-        return self._root.write(overwrite_file, self._path(key), body)
+        return self._root.ask(overwrite_file, self._path(key), body, self._root)
 
     def create(self, key: str, body: bytes) -> bool:
         """Writes a temporary file beside it and links that. Linking has one winner."""
