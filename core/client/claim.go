@@ -3,7 +3,6 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
-	"github.com/mopslock/mopslock/core/internal/strict"
 )
 
 // claim is one thing that the host has asked for, from its command until nothing of it is
@@ -13,10 +12,10 @@ type claim struct {
 	prev, next *claim // in the order in which they came
 	as         role
 	name       *nameState
-	unit       *unit          // of its own machine; nil while it is resolved or parked, or if it shares one
-	parked     *strict.Parked // a lease without a machine
-	session    *session       // on which it stands, or wants to
-	pending    *pending       // while it is pending
+	unit       *unit       // of its own machine; nil while it is resolved or parked, or if it shares one
+	parked     base.Parked // a lease without a machine
+	session    *session    // on which it stands, or wants to
+	pending    *pending    // while it is pending
 	watches    []*watch
 	handover   *handover // of a waiter
 	delay      *delay    // of one that waits for something before it goes on
@@ -72,8 +71,6 @@ type role interface {
 	command(c *Client, cl *claim, o order)
 	// stop is the command that ends it when the client closes.
 	stop() core.EventKind
-	// usesChange reports whether the machine would use changed at this moment.
-	usesChange(cl *claim) bool
 	// copy is the role of a copied claim; snapshot writes what state it has.
 	copy(t *copier) role
 	snapshot(s *base.Snapshot)
@@ -193,10 +190,13 @@ func (cl *claim) stepped(c *Client, u *unit) {
 
 // usesChange reports whether its machine would use changed at this moment.
 func (cl *claim) usesChange() bool {
-	if cl.state.isPending() {
-		return leaseState(cl) == core.LeaseWaiting
+	switch {
+	case cl.unit == nil:
+		return cl.delay != nil && cl.delay.kind == delayRead
+	case cl.state.isPending():
+		return cl.unit.machine.IsWaiting()
 	}
-	return cl.as.usesChange(cl)
+	return cl.unit.machine.UsesChange()
 }
 
 // recheck tells the machine of a change that was told while a look was under way.
@@ -228,11 +228,9 @@ func (c *Client) park(cl *claim) {
 	if cl.session == nil || cl.delay != nil {
 		return
 	}
-	if l, ok := cl.unit.machine.(*strict.Lease); ok {
-		if cl.parked = l.Park(); cl.parked != nil {
-			c.drop(cl.unit)
-			cl.unit = nil
-		}
+	if cl.parked = cl.unit.machine.Park(); cl.parked != nil {
+		c.drop(cl.unit)
+		cl.unit = nil
 	}
 }
 
@@ -360,7 +358,7 @@ func (cl *claim) uncapBelief(c *Client, u *unit) {
 // unit is one machine of the client's, and what it waits for.
 type unit struct {
 	alarm
-	machine core.Machine
+	machine base.Reporting
 	owner   owner
 	claim   uint64            // for which its requests are; 0: for the client itself
 	lanes   core.RequestID    // which requests of the machine may be in flight together

@@ -85,7 +85,7 @@ func (k *inspectRole) run(c *Client, cl *claim, kind core.MachineKind, t core.Co
 
 // use has a machine do its one thing. What only reads does not wait for a store that asks to
 // be left alone, since somebody waits for it; a break writes, and waits.
-func (k *inspectRole) use(c *Client, cl *claim, m core.Machine, first core.EventKind) {
+func (k *inspectRole) use(c *Client, cl *claim, m base.Reporting, first core.EventKind) {
 	cl.unit = &unit{machine: m, owner: cl, claim: cl.number, direct: k.kind != core.EventBreak}
 	c.post(job{unit: cl.unit, kind: first})
 }
@@ -289,9 +289,6 @@ func (k *inspectRole) command(c *Client, cl *claim, o order) {
 // stop implements role.
 func (k *inspectRole) stop() core.EventKind { return core.EventCancel }
 
-// usesChange implements role. While it reads, a change has it read once more.
-func (k *inspectRole) usesChange(cl *claim) bool { return cl.delay != nil }
-
 // copy implements role.
 func (k *inspectRole) copy(*copier) role {
 	twin := *k
@@ -320,6 +317,7 @@ func (k *inspectRole) snapshot(s *base.Snapshot) {
 
 // recordQuery reads lock.json once.
 type recordQuery struct {
+	base.Quiet
 	key  string
 	done bool
 	seen core.Observed

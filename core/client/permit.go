@@ -6,7 +6,6 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/octets"
-	machine "github.com/mopslock/mopslock/core/internal/semaphore"
 )
 
 // semaphore is the machine of all that this client does with the shared semaphore on one
@@ -159,22 +158,16 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 // stepped implements owner: what is waited for is watched.
 func (s *semaphore) stepped(c *Client, u *unit) {
 	s.seen = nil
-	m := u.machine.(*machine.Semaphore)
-	waits := false
-	switch m.State() {
-	case core.SemaphoreWaiting:
-		if waits = true; c.cfg.Watches {
-			c.watchFor(u, &s.watched, m.NextKey())
-		}
-	case core.SemaphoreIdle, core.SemaphoreClosed: // otherwise it looks, and may wait on
-		c.watchFor(u, &s.watched, "")
+	m := u.machine
+	if key, looks := m.WatchKey(); c.cfg.Watches && !looks {
+		c.watchFor(u, &s.watched, key)
 	}
 	switch {
 	case m.Idle():
 		c.forgetSemaphore(s)
 	case s.index != 0 && !s.isTidying():
 		c.alarms.arm(&s.alarm, s, c.now.Mono)
-	case s.missed && waits:
+	case s.missed && m.IsWaiting():
 		s.missed = false
 		c.post(job{unit: u, kind: core.EventChanged})
 	}
@@ -213,7 +206,7 @@ func (s *semaphore) onAlarm(c *Client) { c.step(s.unit, core.Event{Kind: core.Ev
 // isTidying reports whether the request under way is of a removal: nothing else is asked
 // while there is no work.
 func (s *semaphore) isTidying() bool {
-	return s.unit.flights[0] != 0 && s.unit.machine.(*machine.Semaphore).State() == core.SemaphoreIdle
+	return s.unit.machine.IsTidying()
 }
 
 func (c *Client) forgetSemaphore(s *semaphore) {
@@ -228,7 +221,7 @@ func (c *Client) forgetSemaphore(s *semaphore) {
 
 // hint notes a change that is told while nobody waits: a look may be under way.
 func (s *semaphore) hint() {
-	if s.unit.machine.(*machine.Semaphore).State() != core.SemaphoreWaiting {
+	if !s.unit.machine.IsWaiting() {
 		s.missed = true
 	}
 }
@@ -268,9 +261,6 @@ func (p *permitRole) command(c *Client, cl *claim, o order) {
 
 // stop implements role. The semaphore gives all back at once when the client closes.
 func (p *permitRole) stop() core.EventKind { return 0 }
-
-// usesChange implements role.
-func (p *permitRole) usesChange(*claim) bool { return false }
 
 // copy implements role.
 func (p *permitRole) copy(t *copier) role {

@@ -3,7 +3,6 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
-	"github.com/mopslock/mopslock/core/internal/capability"
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
@@ -323,7 +322,7 @@ func (c *Client) answer(ev *core.Event) {
 	}
 	ev.Request, ev.RetryAfter = f.inner, 0
 	if ev.Class == core.ClassUnsupported {
-		if _, asks := u.machine.(*capability.Prober); !asks {
+		if u != c.store.asking {
 			ev.Class = core.ClassOther
 		}
 	}

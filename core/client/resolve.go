@@ -5,7 +5,6 @@ import (
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/capability"
 	"github.com/mopslock/mopslock/core/internal/octets"
-	"github.com/mopslock/mopslock/core/internal/strict"
 )
 
 // abilities is what the client has found out about its store.
@@ -141,7 +140,7 @@ func (c *Client) yield(cl *claim) {
 		c.refuseTerms(cl, err)
 		return
 	}
-	machine.(*strict.Lease).Yields = true
+	machine.Yield()
 	cl.state.become(claimYielding)
 	cl.protocol = core.ProtocolStrict
 	cl.unit = &unit{machine: machine, owner: (*yielding)(cl), claim: cl.number}

@@ -4,6 +4,7 @@ package client
 
 import (
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/single"
 )
 
@@ -11,7 +12,7 @@ import (
 // what then goes wrong.
 
 // newMachine makes a machine with a seed of its own: no two tenures have one id.
-func (c *Client) newMachine(cfg core.Config) (core.Machine, error) {
+func (c *Client) newMachine(cfg core.Config) (base.Reporting, error) {
 	cfg.Seed = c.seed()
 	return single.New(cfg)
 }
@@ -29,10 +30,7 @@ func (c *Client) capsBelief() bool { return true }
 func (c *Client) newBelief(cl *claim, b belief) { cl.belief = b }
 
 // isChecking: whether a call is right is what the machine says, and not when it wants to be woken.
-func (c *Client) isChecking(_ *claim, u *unit) bool {
-	m, ok := u.machine.(interface{ IsChecking() bool })
-	return ok && m.IsChecking()
-}
+func (c *Client) isChecking(_ *claim, u *unit) bool { return u.machine.IsChecking() }
 
 // tellsSessionFirst: a session that is past its deadline is stepped before what stands on it.
 func (c *Client) tellsSessionFirst() bool { return true }

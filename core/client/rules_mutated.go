@@ -18,7 +18,7 @@ func NewMutant(cfg core.Config, mutation base.Mutation) (*Client, error) {
 	return c, err
 }
 
-func (c *Client) newMachine(cfg core.Config) (core.Machine, error) {
+func (c *Client) newMachine(cfg core.Config) (base.Reporting, error) {
 	cfg.Seed = c.seed()
 	if c.Has(base.TenureReused) && cfg.Machine == core.MachineLease {
 		cfg.Seed = c.cfg.Seed
@@ -54,8 +54,7 @@ func (c *Client) isChecking(cl *claim, u *unit) bool {
 	if c.Has(base.FixLivesOn) {
 		return u.index != 0 && u.at <= cl.cappedAt
 	}
-	m, ok := u.machine.(interface{ IsChecking() bool })
-	return ok && m.IsChecking()
+	return u.machine.IsChecking()
 }
 
 func (c *Client) tellsSessionFirst() bool { return !c.Has(base.SessionToldLast) }

@@ -250,8 +250,8 @@ func (c *Client) inform(s *session, ev *core.Event) {
 
 // wants implements sessionUser.
 func (cl *claim) wants() bool {
-	if w, ok := cl.as.(*workRole); ok && !cl.state.isPending() {
-		return w.state(cl) == core.InvocationAcquiring && cl.state != claimEnded
+	if _, ok := cl.as.(*workRole); ok && !cl.state.isPending() {
+		return cl.unit.machine.WorkState() == core.InvocationAcquiring && cl.state != claimEnded
 	}
 	return cl.state < claimHeld
 }

@@ -379,7 +379,7 @@ func (t *copier) unit(u *unit) *unit {
 	if t.units[u] == nil {
 		twin := *u
 		t.units[u] = &twin
-		twin.machine = u.machine.Clone()
+		twin.machine = u.machine.Clone().(base.Reporting)
 		twin.rings = &twin
 		twin.owner = t.owner(u.owner)
 	}

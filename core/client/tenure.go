@@ -3,10 +3,8 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
-	"github.com/mopslock/mopslock/core/internal/invocation"
 	"github.com/mopslock/mopslock/core/internal/lastwriter"
 	"github.com/mopslock/mopslock/core/internal/register"
-	"github.com/mopslock/mopslock/core/internal/strict"
 )
 
 // tidyPatience is how long a client that closes, or leaves a lease to another process, waits
@@ -47,7 +45,7 @@ func (leaseRole) hear(c *Client, cl *claim, a *core.Action) { c.tenure(cl, a) }
 
 // stepped implements role.
 func (leaseRole) stepped(c *Client, cl *claim) {
-	if cl.delay != nil && !c.isTidying(cl) {
+	if cl.delay != nil && !cl.isTidying() {
 		c.alarms.arm(&cl.delay.alarm, cl.delay, c.now.Mono)
 	}
 }
@@ -73,7 +71,7 @@ func (leaseRole) command(c *Client, cl *claim, o order) {
 		return
 	}
 	switch {
-	case kind == core.EventLeave && c.isTidying(cl):
+	case kind == core.EventLeave && cl.isTidying():
 		c.later(cl, delayLeave, c.now.Mono+int64(tidyPatience))
 	case kind == core.EventLeave:
 		c.leaveTenure(cl)
@@ -107,42 +105,9 @@ func (c *Client) leaveTenure(cl *claim) {
 // stop implements role.
 func (leaseRole) stop() core.EventKind { return core.EventRelease }
 
-// usesChange implements role.
-func (leaseRole) usesChange(cl *claim) bool {
-	switch leaseState(cl) {
-	case core.LeaseWaiting, core.LeaseHeld:
-		return true
-	}
-	return false
-}
-
-// leaseState is where a lease's machine stands, also that of work which waits, or 0 while it has none to be stepped.
-func leaseState(cl *claim) core.LeaseState {
-	if cl.unit == nil {
-		return 0
-	}
-	switch l := cl.unit.machine.(type) {
-	case *strict.Lease:
-		return l.State
-	case *lastwriter.Lease:
-		return l.State
-	case *invocation.Invocation:
-		if l.State() == core.InvocationWaiting {
-			return core.LeaseWaiting
-		}
-	}
-	return 0
-}
-
-// isTidying reports whether the request under way is of a removal: nothing else lists,
-// reads or deletes while a lease is held, but for a look at the chain now and then, which
-// is short.
-func (c *Client) isTidying(cl *claim) bool {
-	if cl.unit == nil || cl.protocol != core.ProtocolStrict || !cl.state.isHeld() {
-		return false
-	}
-	f := c.requests.find(cl.unit.flights[0])
-	return f != nil && (f.verb == core.ActionList || f.verb == core.ActionGet || f.verb == core.ActionDelete)
+// isTidying reports whether the request under way is of a removal.
+func (cl *claim) isTidying() bool {
+	return cl.unit != nil && cl.state.isHeld() && cl.unit.machine.IsTidying()
 }
 
 // joinRole is the role of a claim that keeps a lease alive that another process acquired.
@@ -173,20 +138,6 @@ func (joinRole) command(c *Client, cl *claim, o order) {
 
 // stop implements role.
 func (joinRole) stop() core.EventKind { return core.EventLeave }
-
-// usesChange implements role.
-func (joinRole) usesChange(cl *claim) bool {
-	if cl.unit == nil {
-		return false
-	}
-	switch m := cl.unit.machine.(type) {
-	case *strict.Companion:
-		return m.State == core.CompanionJoined
-	case *lastwriter.Companion:
-		return m.State == core.CompanionJoined
-	}
-	return false
-}
 
 // renewRole is the role of a claim that renews a printed lease once: held is told when the renewal
 // stands, and then the machine leaves.
@@ -377,7 +328,7 @@ func (c *Client) follow(cl *claim, f *flight, ev *core.Event) {
 	case f.verb == core.ActionGet && cl.protocol == core.ProtocolLastWriter && !h.wrote:
 		h.record = lastwriter.Inspect(c.now, ev.Body, ev.Outcome == core.OutcomeNo, ev.Stamp).State
 	}
-	if leaseState(cl) == core.LeaseWaiting {
+	if cl.unit != nil && cl.unit.machine.IsWaiting() {
 		h.looked, h.wrote = f.asked, false
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/capability"
-	"github.com/mopslock/mopslock/core/internal/invocation"
 )
 
 // workRole is the role of a claim that wants the result of a piece of work, or does the work.
@@ -185,19 +184,9 @@ func (c *Client) resultIsThere(from *claim) {
 	}
 }
 
-// state is where the machine stands, or 0.
-func (w *workRole) state(cl *claim) core.InvocationState {
-	if cl.unit != nil {
-		if v, ok := cl.unit.machine.(*invocation.Invocation); ok {
-			return v.State()
-		}
-	}
-	return 0
-}
-
 // stepped implements role: what is waited for is watched, and asked of the session.
 func (w *workRole) stepped(c *Client, cl *claim) {
-	state := w.state(cl)
+	state := cl.unit.machine.WorkState()
 	c.endTransfer(cl, state)
 	switch state {
 	case core.InvocationWaiting:
@@ -263,7 +252,7 @@ func (w *workRole) keysToWatch(cl *claim, lease string) []string {
 // command implements role.
 func (w *workRole) command(c *Client, cl *claim, o order) {
 	if o.kind == core.EventEnded {
-		if w.state(cl) == core.InvocationLaunched {
+		if cl.unit.machine.WorkState() == core.InvocationLaunched {
 			c.step(cl.unit, core.Event{Kind: core.EventEnded, Outcome: o.outcome, Result: o.result})
 		}
 		return
@@ -278,15 +267,6 @@ func (w *workRole) command(c *Client, cl *claim, o order) {
 
 // stop implements role.
 func (w *workRole) stop() core.EventKind { return core.EventRelease }
-
-// usesChange implements role.
-func (w *workRole) usesChange(cl *claim) bool {
-	switch w.state(cl) {
-	case core.InvocationWaiting, core.InvocationAwaiting, core.InvocationLaunched:
-		return true
-	}
-	return false
-}
 
 // copy implements role.
 func (w *workRole) copy(*copier) role {

@@ -39,7 +39,7 @@ func ended(result bool) core.Event {
 // until the call has ended or a day is over.
 func (w *world) fails(a *actor, class core.Class, meant func(*request) bool) {
 	w.t.Helper()
-	for end := w.now + int64(24*time.Hour); w.now < end && a.machine.(*invocation.Invocation).State() < core.InvocationDone; {
+	for end := w.now + int64(24*time.Hour); w.now < end && a.machine.(*invocation.Invocation).WorkState() < core.InvocationDone; {
 		var err error
 		switch {
 		case len(a.flying) > 0 && meant(a.flying[0]):

@@ -29,7 +29,7 @@ func invocationInternals(v *invocation.Invocation) (timers int64, flying bool) {
 		_, also := internals(v.Inner)
 		flying = flying || also || standsOnSession(v.Inner)
 	}
-	return timers, flying || v.State() == core.InvocationLaunched || v.State() == core.InvocationReleasing
+	return timers, flying || v.WorkState() == core.InvocationLaunched || v.WorkState() == core.InvocationReleasing
 }
 
 // invocationConfig: machine NAME invocation|remote [memo] [without-lease] [creates].

@@ -8,8 +8,8 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/buckets"
 	"github.com/mopslock/mopslock/core/client"
+	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/single"
-	"github.com/mopslock/mopslock/core/internal/strict"
 )
 
 // New makes the machine that the Config describes. It validates the whole
@@ -36,7 +36,7 @@ func NewStepper(cfg core.Config) (core.Stepper, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l, ok := m.(*strict.Lease); ok && l.Cfg.OnSession {
+	if l, ok := m.(base.Reporting); ok && cfg.Machine == core.MachineLease && cfg.OnSession {
 		return &sleeper{lease: l}, nil
 	}
 	return m, nil
@@ -44,8 +44,8 @@ func NewStepper(cfg core.Config) (core.Stepper, error) {
 
 // sleeper is a lease that rests whenever it can.
 type sleeper struct {
-	lease   *strict.Lease // nil: it rests
-	resting *strict.Parked
+	lease   base.Reporting // nil: it rests
+	resting base.Parked
 }
 
 // Step implements Stepper.

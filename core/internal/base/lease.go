@@ -72,8 +72,8 @@ func (l *Lease) Unreached(m *Machine) core.Reason {
 	return m.Reach.Why(m.Now.Mono, l.LastTry)
 }
 
-// IsWaiting reports whether nothing of ours can be in the store yet.
-func (l *Lease) IsWaiting() bool {
+// IsLooking reports whether nothing of ours can be in the store yet.
+func (l *Lease) IsLooking() bool {
 	return l.State == core.LeaseObserving || l.State == core.LeaseWaiting
 }
 
@@ -83,7 +83,7 @@ func (l *Lease) OutOfPatience(m *Machine) bool {
 	m.Timers[TimerLimit] = Unset
 	l.LastTry = true
 	l.setReach(m)
-	return l.IsWaiting()
+	return l.IsLooking()
 }
 
 // WaitEnded is the reason to refuse when the caller waits no longer. Held is what the last

@@ -20,6 +20,7 @@ type Flight struct {
 // timers and the actions of the Step in progress.
 type Machine struct {
 	Mutant // nothing in a product
+	Quiet
 	Cfg    core.Config
 	Key    string // of the name's lock.json
 	RNG    RNG

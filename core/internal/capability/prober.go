@@ -65,6 +65,7 @@ const (
 // Two winners are written into the record, which no process ever deletes. A person who
 // mends the store has the doctor examine it again.
 type Prober struct {
+	base.Quiet
 	base.Mutant // nothing in a product
 	Patience
 	RNG     base.RNG

@@ -83,6 +83,7 @@ func (p *Patience) snapshot(s *base.Snapshot) {
 
 // Question asks whether a name has an object with a key.
 type ExistsQuery struct {
+	base.Quiet
 	Patience
 	Key    string
 	issued core.RequestID

@@ -91,8 +91,20 @@ func New(cfg core.Config) (*Invocation, error) {
 // String implements Machine.
 func (v *Invocation) String() string { return v.state.String() }
 
-// State is where the machine stands.
-func (v *Invocation) State() core.InvocationState { return v.state }
+// WorkState implements base.Reporting.
+func (v *Invocation) WorkState() core.InvocationState { return v.state }
+
+// IsWaiting implements base.Reporting.
+func (v *Invocation) IsWaiting() bool { return v.state == core.InvocationWaiting }
+
+// UsesChange implements base.Reporting.
+func (v *Invocation) UsesChange() bool {
+	switch v.state {
+	case core.InvocationWaiting, core.InvocationAwaiting, core.InvocationLaunched:
+		return true
+	}
+	return false
+}
 
 // IsChecking reports whether its lease finds out if it was broken.
 func (v *Invocation) IsChecking() bool {

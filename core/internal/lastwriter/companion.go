@@ -27,6 +27,9 @@ func NewCompanion(cfg core.Config) (*Companion, error) {
 	return &Companion{Tenure: t, Companion: base.NewCompanion(CompanionEdges[:]), RivalSince: base.Unset}, nil
 }
 
+// UsesChange implements base.Reporting.
+func (c *Companion) UsesChange() bool { return c.State == core.CompanionJoined }
+
 // Step implements Machine.
 func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	if err := c.Start(c, now, &ev); err != nil {

@@ -55,6 +55,12 @@ func NewLease(cfg core.Config) (*Lease, error) {
 // Holder is the tenure's id.
 func (l *Lease) Holder() core.HolderID { return l.HolderID }
 
+// IsWaiting implements base.Reporting.
+func (l *Lease) IsWaiting() bool { return l.State == core.LeaseWaiting }
+
+// UsesChange implements base.Reporting.
+func (l *Lease) UsesChange() bool { return l.State == core.LeaseWaiting || l.State == core.LeaseHeld }
+
 // Step implements Machine.
 func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	if err := l.Start(l, now, &ev); err != nil {
@@ -159,7 +165,7 @@ func (l *Lease) reconsider() {
 // unreached: the store has not answered for too long. What an attempt has left is
 // released when the caller has been told.
 func (l *Lease) unreached() {
-	if reason := l.Unreached(&l.Machine); l.IsWaiting() {
+	if reason := l.Unreached(&l.Machine); l.IsLooking() {
 		l.refuse(reason)
 	} else {
 		l.turnAway(reason)

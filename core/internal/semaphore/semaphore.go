@@ -104,6 +104,24 @@ func (s *Semaphore) String() string { return s.state.String() }
 // State is where the machine stands.
 func (s *Semaphore) State() core.SemaphoreState { return s.state }
 
+// IsWaiting implements base.Reporting.
+func (s *Semaphore) IsWaiting() bool { return s.state == core.SemaphoreWaiting }
+
+// IsTidying implements base.Reporting: nothing else is asked while there is no work.
+func (s *Semaphore) IsTidying() bool { return s.state == core.SemaphoreIdle && s.Flight.ID != 0 }
+
+// WatchKey implements base.Reporting. The version after the newest that is known is made when
+// somebody gives back.
+func (s *Semaphore) WatchKey() (key string, looks bool) {
+	switch s.state {
+	case core.SemaphoreWaiting:
+		return register.VersionKey(register.RegisterPrefix(s.Cfg.Name), s.Cur.N+1), false
+	case core.SemaphoreIdle, core.SemaphoreClosed:
+		return "", false
+	}
+	return "", true
+}
+
 // Idle implements Machine. What stands on a session waits for that.
 func (s *Semaphore) Idle() bool { return s.Register.Idle() && len(s.Asks) == 0 }
 
@@ -472,10 +490,4 @@ func (s *Semaphore) tell(a *ask) {
 		s.show(n)
 	}
 	a.news, a.why = 0, core.ReasonNone
-}
-
-// NextKey is the key of the version after the newest that is known: it is made when somebody
-// gives back.
-func (s *Semaphore) NextKey() string {
-	return register.VersionKey(register.RegisterPrefix(s.Cfg.Name), s.Cur.N+1)
 }

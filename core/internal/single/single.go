@@ -13,7 +13,7 @@ import (
 
 // New makes the machine that the Config describes. It validates the whole
 // Config; the error lists every bad field.
-func New(cfg core.Config) (m core.Machine, err error) {
+func New(cfg core.Config) (m base.Reporting, err error) {
 	isStrict := cfg.Protocol == core.ProtocolStrict
 	switch {
 	case cfg.Machine == core.MachineLease && isStrict:

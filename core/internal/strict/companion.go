@@ -28,6 +28,9 @@ func NewCompanion(cfg core.Config) (*Companion, error) {
 	return &Companion{renewer: r, Companion: base.NewCompanion(CompanionEdges[:]), HolderID: cfg.Holder}, nil
 }
 
+// UsesChange implements base.Reporting.
+func (c *Companion) UsesChange() bool { return c.State == core.CompanionJoined }
+
 // Step implements Machine.
 func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	if err := c.Start(c, now, &ev); err != nil {

@@ -18,7 +18,7 @@ type Lease struct {
 	base.Lease
 
 	// Acquiring.
-	Yields   bool // to lastwriter: it waits until no tenure lives here, and claims nothing
+	yields   bool // to lastwriter: it waits until no tenure lives here, and claims nothing
 	holderID core.HolderID
 	Wants    bool       // the name is free, and the session is waited for
 	sampling bool       // a caller that tries once waits for a sample of the store's clock
@@ -61,6 +61,18 @@ func (l *Lease) Idle() bool { return l.renewer.Idle() && l.State != core.LeaseHe
 // IsChecking reports whether a call has said that the name was broken, and it is not known yet
 // whether that is so.
 func (l *Lease) IsChecking() bool { return l.Checking && l.State == core.LeaseHeld }
+
+// IsWaiting implements base.Reporting.
+func (l *Lease) IsWaiting() bool { return l.State == core.LeaseWaiting }
+
+// UsesChange implements base.Reporting.
+func (l *Lease) UsesChange() bool { return l.State == core.LeaseWaiting || l.State == core.LeaseHeld }
+
+// IsTidying implements base.Reporting.
+func (l *Lease) IsTidying() bool { return l.Tidying() && l.Flight.ID != 0 }
+
+// Yield implements base.Reporting.
+func (l *Lease) Yield() { l.yields = true }
 
 // Holder is the tenure's id.
 func (l *Lease) Holder() core.HolderID { return l.holderID }
@@ -225,7 +237,7 @@ func (l *Lease) observed(v register.Verdict) {
 		l.refuse(unfit(&l.Cur))
 		return
 	case register.Free:
-		if l.Yields {
+		if l.yields {
 			l.refuse(core.ReasonLockFile)
 			return
 		}

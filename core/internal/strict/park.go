@@ -60,9 +60,9 @@ func (l *Lease) forget() {
 // isAtRest reports whether it is held and waits for nothing, which is so on a session alone.
 func (l *Lease) isAtRest() bool { return l.State == core.LeaseHeld && l.renewer.Idle() }
 
-// Park is the machine at rest, or nil if it is not. What its latest Step returned
+// Park implements base.Reporting: the machine at rest, or nil if it is not. What its latest Step returned
 // stands all the same.
-func (l *Lease) Park() *Parked {
+func (l *Lease) Park() base.Parked {
 	if !l.isAtRest() || l.Session.ID != l.standOn {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (r *Parked) made() register.Current {
 
 // Unpark is the machine that Park was asked of, as it was. Of its Config it has what a
 // lease that is held asks for.
-func (r *Parked) Unpark() *Lease {
+func (r *Parked) Unpark() base.Reporting {
 	l := &Lease{holderID: r.holderID, calledAt: r.calledAt}
 	l.Lease = base.NewLease(&core.Config{}, LeaseEdges[:])
 	l.State, l.LastTry = core.LeaseHeld, r.lastTry

@@ -58,7 +58,7 @@ func (l *Lease) AppendState(dst []byte) []byte {
 	l.renewer.snapshot(&s)
 	s.Text(string(l.holderID))
 	s.Bools(l.LastTry, l.Wants, l.Checking, l.moved, l.Attempt != nil)
-	s.Bools(l.sampling, l.Again, l.Yields)
+	s.Bools(l.sampling, l.Again, l.yields)
 	s.Uint(uint64(l.calledAt))
 	s.Uint(uint64(l.waitedAt))
 	s.Int(int64(l.Polls))

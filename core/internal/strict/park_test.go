@@ -37,7 +37,7 @@ func heldLease(t *testing.T, session string) *Lease {
 
 // A lease that was waited for, joined by another owner, and has heard of the store's
 // clock: it wakes as it was, with what its Config has for one that is held.
-func TestRest(t *testing.T) {
+func TestPark(t *testing.T) {
 	m := heldLease(t, "s")
 	if n := unsafe.Sizeof(Parked{}); n > 288 { // what Go gives it
 		t.Errorf("%d bytes at rest", n)
@@ -54,7 +54,7 @@ func TestRest(t *testing.T) {
 	} {
 		l := m.Clone().(*Lease)
 		change(l)
-		woken := l.Park().Unpark()
+		woken := l.Park().Unpark().(*Lease)
 		if !bytes.Equal(woken.AppendState(nil), l.AppendState(nil)) {
 			t.Errorf("%s: it wakes as another", what)
 		}
