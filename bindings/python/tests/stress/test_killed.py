@@ -52,7 +52,7 @@ def test_a_stopped_or_killed_holder_is_followed_and_knows(way: str, tmp_path: Pa
     place, seen = Place.of(way, tmp_path / "store"), tmp_path / "seen"
     took: list[float] = []
     reasons = Counter[str]()
-    place.root.mkdir()
+    place.root.mkdir(exist_ok=True)  # a Directory has made it
     end = time.monotonic() + stress.seconds
     while len(took) < 2 or time.monotonic() < end:
         with program(HOLDER.format(store=place.code, ttl=TTL, seen=str(seen))) as process:
