@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -288,8 +287,7 @@ func (x *examiner) writeCapability() error {
 	there, _ := capability.Parse(object.Body)
 	x.report.Capability.Refused = there.Refused
 	x.report.Capability.Seen = there.Seen()
-	// One that replaces a record has its nonce, by which processes know a directory.
-	ours := capability.Record{Nonce: cmp.Or(there.Nonce, uuid.NewString()), Refused: c.Doubled > 0 || c.Overwrote > 0, Why: c.text(), At: time.Now()}
+	ours := capability.Record{Nonce: uuid.NewString(), Refused: c.Doubled > 0 || c.Overwrote > 0, Why: c.text(), At: time.Now()}
 	switch {
 	case ours.Refused, err == nil && there.Refused:
 		_, err = insist(x.ctx, x, "put", capability.Key, func(ctx context.Context) (struct{}, error) {

@@ -12,6 +12,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,40 @@ def test_key_says_what_a_call_is_known_by() -> None:
     assert [Report(2026).make(11), Report(2025).make(11)] == ["2026-11", "2025-11"]
 
 
+def times(by: int) -> Callable[[Callable[[int], int]], Callable[[int], int]]:
+    """Decorators that close over a value."""
+
+    def decorate(function: Callable[[int], int]) -> Callable[[int], int]:
+        @functools.wraps(function)
+        def call(x: int) -> int:
+            return by * function(x)
+
+        return call
+
+    return decorate
+
+
+def wrapped(function: Callable[[int], int]) -> Callable[[int], int]:
+    """A decorator that closes over nothing else."""
+
+    @functools.wraps(function)
+    def call(x: int) -> int:
+        return function(x)
+
+    return call
+
+
+def plain(x: int) -> int:
+    return x
+
+
+@mopslock.memoize(Memory())
+@times(2)
+def twice(x: int) -> int:
+    """Nothing else has its name, whatever decorates it."""
+    return x
+
+
 def outer(z: int, *, own: bool = False) -> Any:
     """Makes functions."""
 
@@ -183,6 +218,10 @@ def nowhere() -> Any:
         ([].append, None, "bound to a list"),
         (nowhere(), None, "by exec"),
         (functools.wraps(outer(1))(lambda *given: given), None, "over other values of z"),
+        (times(2)(plain), None, "wraps .*plain, which stands for itself, and .* other values of by"),
+        (times(2)(wrapped(plain)), None, "other values of by"),
+        (wrapped(times(2)(plain)), None, "other values of by"),
+        (times(2)(defaults(1)), None, "makes another one, over other values of by"),
     ],
 )
 def test_what_has_no_identity_of_its_own_needs_a_name(function: Any, key: Any, why: str) -> None:
@@ -193,10 +232,11 @@ def test_what_has_no_identity_of_its_own_needs_a_name(function: Any, key: Any, w
 
 
 def test_what_is_one_function_wherever_it_is_defined_needs_none() -> None:
-    retried = functools.wraps(some.__wrapped__)(lambda *given: given)  # type: ignore[attr-defined]
+    retried = functools.wraps(inspect.unwrap(some))(lambda *given: given)
     named = (
         (outer(1, own=True), f"{__name__}.outer.<locals>.calls_itself"), (retried, f"{__name__}.some"),
         (defaults(1), f"{__name__}.defaults.<locals>.inner"), (Owner.method, f"{__name__}.Owner.method"),
+        (wrapped(plain), f"{__name__}.plain"), (twice, f"{__name__}.twice"),
         (math.sqrt, "math.sqrt"), (int, "builtins.int"),
     )  # fmt: skip
     for function, name in named:

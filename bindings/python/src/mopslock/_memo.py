@@ -10,7 +10,7 @@ import math
 import pickle
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
@@ -128,8 +128,9 @@ def memoize(
     the function would return something else.
 
     ``name`` replaces module.qualname. What has no identity of its own needs one (BadArgument): a lambda, a function
-    within a function that uses its variables, a bound method, a partial, and all that is defined in a script or a
-    notebook: another script can have a function of the same name, and a path differs between machines.
+    within a function that uses its variables, a wrapper over other values of a function that stands for itself, a bound
+    method, a partial, and all that is defined in a script or a notebook: another script can have a function of the same
+    name, and a path differs between machines.
 
     A call returns what the store has, read back by ``serializer``: ``mopslock.JSON``, ``mopslock.PICKLE`` (read its
     warning) or an object with dumps and loads. If the function raises, the exception is raised, and nothing is stored.
@@ -251,6 +252,7 @@ def identity(function: Callable[..., Any], *, has_key: bool) -> str:
     module, named = _module(plain), str(getattr(plain, "__qualname__", ""))
     code = getattr(plain, "__code__", None)
     free = set(code.co_freevars) - {code.co_name} if code is not None else set()  # it may call itself
+    over = _closed_over(function)
     defaults = getattr(plain, "__defaults__", None) or getattr(plain, "__kwdefaults__", None)
     owner = getattr(plain, "__self__", None)
     why = ""
@@ -260,8 +262,13 @@ def identity(function: Callable[..., Any], *, has_key: bool) -> str:
         why = f"it is bound to a {type(owner).__qualname__}, which is none of its arguments"
     elif "<lambda>" in named:
         why = "all lambdas have one name"
-    elif "<locals>" in named and free:
-        why = f"each call of what it is defined in makes another one, over other values of {', '.join(sorted(free))}"
+    elif "<locals>" in named and free | over:
+        values = ", ".join(sorted(free | over))
+        why = f"each call of what it is defined in makes another one, over other values of {values}"
+    elif over and _stands_for_itself(plain, function):
+        why = (
+            f"it wraps {named}, which stands for itself, and can wrap it over other values of {', '.join(sorted(over))}"
+        )
     elif "<locals>" in named and defaults and has_key:
         why = "each call of what it is defined in makes another one, over other defaults, which key= does not see"
     elif not module:
@@ -273,6 +280,30 @@ def identity(function: Callable[..., Any], *, has_key: bool) -> str:
             "imported or run with python -m"
         )
     return f"{module}.{named}"
+
+
+def _closed_over(function: Any) -> set[str]:
+    """The variables that wrappers of a function close over, but for what they wrap."""
+    names = set[str]()
+    while (inner := getattr(function, "__wrapped__", None)) is not None:
+        code = getattr(function, "__code__", None)
+        for name, cell in zip(
+            getattr(code, "co_freevars", ()), getattr(function, "__closure__", None) or (), strict=True
+        ):
+            with suppress(ValueError):  # the cell is empty
+                if cell.cell_contents is not inner:
+                    names.add(name)
+        function = inner
+    return names
+
+
+def _stands_for_itself(plain: Any, function: Any) -> bool:
+    """Whether the plain function is found under its name, and not this one that wraps it. A decorator sees it before
+    it has a name."""
+    found: Any = sys.modules.get(getattr(plain, "__module__", None) or "")
+    for part in plain.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is not None and found is not function and inspection.unwrap(found) is plain
 
 
 def _module(function: Callable[..., Any]) -> str:
