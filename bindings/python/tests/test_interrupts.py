@@ -12,6 +12,7 @@ import dis
 import gc
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -155,6 +156,36 @@ def test_an_interrupt_before_any_bytecode_leaves_nothing_held(use: Any, way: str
     assert held == {}
     assert len(places) > 100, "they were too few"
     with_lease(store, "last")
+
+
+UNGUARDED = re.compile(r" __exit__ | RETURN_VALUE$| leave (RESUME|LOAD_CONST|STORE_FAST|NOP)$")
+BLOCKS: dict[str, Callable[[Any, str], Any]] = {
+    "lease": lambda store, name: mopslock.lease(store, name, ttl=60, protocol="strict"),
+    "permit": lambda store, name: mopslock.permit(store, name, capacity=1, ttl=60),
+}
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_an_interrupted_block_that_lives_on_holds_nothing(kind: str) -> None:
+    """So no finalizer helps. Nothing can guard a return, nor what __exit__ does before its try."""
+    store, blocks = Memory(), list[Any]()
+    with BLOCKS[kind](store, "first"):  # which makes the host, and begins its threads
+        pass
+    for n in itertools.count():
+        blocks.append(BLOCKS[kind](store, f"n{n}"))
+
+        def enter(block: Any = blocks[-1]) -> None:
+            with block as held:
+                held.check()
+
+        interrupter = interrupted(n, enter)
+        if not interrupter.delivered:
+            break
+        use = blocks[-1]._entered.use()
+        if use.held is not None and UNGUARDED.search(interrupter.where):
+            blocks[-1].__exit__(None, None, None)
+        assert use.held is None or use.held.lost.is_set(), interrupter.where
+    assert n > 100
 
 
 # Tasks: each is cancelled at each of its awaits, while it waits and when what it waits for has just come.

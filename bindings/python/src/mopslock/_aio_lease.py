@@ -18,13 +18,16 @@ from .errors import MopslockError
 A = TypeVar("A", bound="Async")
 
 
-async def enter(entered: Entered[A], acquire: Callable[[], Awaitable[A]], what: str) -> A:
+async def enter(
+    entered: Entered[A], acquire: Callable[[], Awaitable[A]], what: str, then: Callable[[A], object] = id
+) -> A:
     """As _lease.enter."""
     use: Use[A] = Use()
     try:
         if not entered.begin(use):
             raise RuntimeError(f"mopslock: {what} is entered already; leave it first, or make another")
         use.held = await acquire()
+        then(use.held)
         return use.held
     except BaseException:
         _lease.give_back(entered, use)
@@ -33,13 +36,14 @@ async def enter(entered: Entered[A], acquire: Callable[[], Awaitable[A]], what: 
 
 async def leave(entered: Entered[A], error: BaseException | None) -> None:
     """As _lease.leave."""
-    use = entered.use()
+    use: Use[A] | None = None
     try:
+        use = entered.use()
         if use.held is not None:
             await use.held._leave_async(error)
         entered.end(use)
     except BaseException:
-        _lease.give_back(entered, use)
+        _lease.give_back(entered, use or entered.use())
         raise
 
 

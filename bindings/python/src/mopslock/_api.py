@@ -200,7 +200,7 @@ class Leasing:
 
     @brief
     def __enter__(self) -> Lease:
-        return enter(self._entered, self.acquire, f"lease {self._request.name!r}").__enter__()
+        return enter(self._entered, self.acquire, f"lease {self._request.name!r}", _inside.enter)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         leave(self._entered, error)

@@ -279,13 +279,14 @@ class Companion(HeldLease):
 L = TypeVar("L", bound=HeldLease)
 
 
-def enter(entered: Entered[L], acquire: Callable[[], L], what: str) -> L:
+def enter(entered: Entered[L], acquire: Callable[[], L], what: str, then: Callable[[L], object] = id) -> L:
     """The beginning of a block: acquires, once nobody else is inside. All of it is in one try."""
     use: Use[L] = Use()
     try:
         if not entered.begin(use):
             raise RuntimeError(f"mopslock: {what} is entered already; leave it first, or make another")
         use.held = acquire()
+        then(use.held)
         return use.held
     except BaseException:
         give_back(entered, use)
@@ -294,13 +295,14 @@ def enter(entered: Entered[L], acquire: Callable[[], L], what: str) -> L:
 
 def leave(entered: Entered[L], error: BaseException | None) -> None:
     """The end of a block: what it held ends first, and is forgotten after that."""
-    use = entered.use()
+    use: Use[L] | None = None
     try:
+        use = entered.use()
         if use.held is not None:
             use.held._leave_with(error)
         entered.end(use)
     except BaseException:
-        give_back(entered, use)
+        give_back(entered, use or entered.use())
         raise
 
 

@@ -159,8 +159,7 @@ class Leasing:
 
     @brief
     async def __aenter__(self) -> Lease:
-        entered = await enter(self._entered, self.acquire, f"lease {self._request.name!r}")
-        return await entered.__aenter__()
+        return await enter(self._entered, self.acquire, f"lease {self._request.name!r}", _inside.enter)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
