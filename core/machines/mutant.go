@@ -10,9 +10,10 @@ import (
 	"github.com/mopslock/mopslock/core/internal/base"
 )
 
-// NewMutant is New with the mutation of that name in it; "" is none.
+// NewMutant is New with the mutation of that name in it; "" is none. A client also has its own.
 func NewMutant(cfg core.Config, mutation string) (core.Machine, error) {
-	if mutation != "" && !slices.Contains(Mutations(), mutation) {
+	ofClient := cfg.Machine == core.MachineClient && slices.Contains(base.ClientMutations(), base.Mutation(mutation))
+	if mutation != "" && !ofClient && !slices.Contains(Mutations(), mutation) {
 		panic("mopslock: core: no such mutation: " + mutation)
 	}
 	if cfg.Machine == core.MachineClient {

@@ -50,7 +50,7 @@ func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	if ev.Kind == core.EventPermit {
 		ev.Label = labelOf(p.actor, ev.Claim)
 	}
-	before := process{Process: p.Process}
+	before := p.Process
 	p.canon.receive(&ev)
 	p.said.Heard(&ev)
 	actions, err := p.Process.Step(now, ev)
@@ -72,7 +72,7 @@ func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	}
 	for i := range actions {
 		if a := &actions[i]; a.Kind == core.ActionRenewed && v == nil {
-			v = check.Renewed(now.Mono, before.until(a), a.At)
+			v = check.Renewed(now.Mono, before.Relied(a), a.At)
 		}
 	}
 	// What is abandoned in the Step that asked for it has not been sent.
@@ -84,22 +84,6 @@ func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		return actions, &check.Violation{Checker: check.EventuallyHeld, Text: p.actor + " loses a lease, and nothing happened to it"}
 	}
 	return actions, nil
-}
-
-// until is the Mono until which what a renewal is of was relied on, or the new one if nobody relied on it.
-func (p *process) until(a *core.Action) int64 {
-	if a.Claim == 0 {
-		if s := p.Session(a.On); s != nil {
-			return s.Until
-		}
-		return a.At
-	}
-	for i := range p.Process.Claims {
-		if c := &p.Process.Claims[i]; c.Number == a.Claim && c.State != world.Waiting && p.Until(c) != 0 {
-			return p.Until(c)
-		}
-	}
-	return a.At
 }
 
 // sent gives a request a place, and takes that of an abandoned one.

@@ -127,7 +127,7 @@ var arrows = []arrow{
 	{dir: "tests/soak", ours: []string{"core", "host"}, outside: []string{
 		"go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/sdk/metric/metricdata",
 	}},
-	{dir: "tests/simulate", ours: []string{"core", "core/machines", "tests/explore/check"}},
+	{dir: "tests/simulate", ours: []string{"core", "core/machines", "tests/explore/check", "tests/world"}},
 	{dir: "tests/scale", ours: []string{"core", "core/machines", "host/doctor"}}, // whose prices and quantiles it takes
 }
 

@@ -61,6 +61,9 @@ type Fact struct {
 	Until int64
 	Claim check.Claim
 	State string
+	// Forfeits: the version frees the name at once, by a break with now, and nothing is
+	// promised to the tenure before it any more.
+	Forfeits bool
 
 	Permit check.Permit
 	Label  string
@@ -86,6 +89,9 @@ type register struct {
 	newest   core.Epoch
 	overlaps map[[2]string]bool
 	permits  []permitBelief
+
+	tenure    string // of the newest version, or ""
+	forfeited map[string]bool
 }
 
 // permitBelief is a permit that a process relies on, or will if it is granted.
@@ -130,7 +136,7 @@ func (c *Checker) fail(at int64, invariant, format string, args ...any) {
 func (c *Checker) register(name string) *register {
 	r := c.names[name]
 	if r == nil {
-		r = &register{overlaps: map[[2]string]bool{}}
+		r = &register{overlaps: map[[2]string]bool{}, forfeited: map[string]bool{}}
 		c.names[name] = r
 	}
 	return r
@@ -173,9 +179,13 @@ func (c *Checker) version(f *Fact, r *register) {
 		c.fail(f.At, check.EpochOnlyGrows, "version %d of %s was made behind version %d", epoch, f.Claim.Name, r.newest)
 	}
 	r.newest = epoch
+	if f.Forfeits {
+		r.forfeited[r.tenure] = true
+	}
 	if f.State != "held" {
 		tenure = ""
 	}
+	r.tenure = tenure
 	c.Found(f.At, r.ledger.Version(f.Claim.Name, epoch, r.newest, tenure), f.Claim.Actor)
 }
 
@@ -209,7 +219,7 @@ func (c *Checker) believes(f *Fact, r *register) {
 }
 
 func (c *Checker) overlap(f *Fact, r *register, b *belief) {
-	if !c.rules.Overlaps {
+	if !c.rules.Overlaps && !r.forfeited[b.claim.Tenure] && !r.forfeited[f.Claim.Tenure] {
 		v := check.Overlap([]check.Claim{b.claim, f.Claim})
 		c.fail(f.At, v.Checker, "%s: %s until %v, %s until %v", v.Text,
 			b.claim.Tenure, time.Duration(b.until), f.Claim.Tenure, time.Duration(f.Until))

@@ -9,26 +9,26 @@ import (
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// liar is a real machine that says held again after it has released.
+// liar is a real client that says held again after it has released.
 type liar struct{ core.Machine }
 
 func (l *liar) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	said, err := l.Machine.Step(now, ev)
 	for i := range said {
 		if said[i].Kind == core.ActionReleased {
-			return append(said[:i+1:i+1], core.Action{Kind: core.ActionHeld, At: now.Mono + int64(time.Minute)}), nil
+			return append(said[:i+1:i+1], core.Action{Kind: core.ActionHeld, Claim: said[i].Claim, At: now.Mono + int64(time.Minute)}), nil
 		}
 	}
 	return said, err
 }
 
-// TestLiarIsCaught: in whole runs each machine is guarded. TestGuard shows what a guard
-// notices, and TestMutationsAreCaught what a run does.
+// TestLiarIsCaught: in whole runs what each client says is followed. TestTranscript shows what
+// is noticed, and TestMutationsAreCaught what a run does.
 func TestLiarIsCaught(t *testing.T) {
 	opts := Options{Protocol: core.ProtocolLastWriter, Weather: Orderly, Names: 1, Actors: 5}
 	opts.New = func(cfg core.Config) (core.Machine, error) {
 		m, err := machines.New(cfg)
-		if err != nil || cfg.Machine != core.MachineLease {
+		if err != nil || cfg.Machine != core.MachineClient {
 			return m, err
 		}
 		return &liar{m}, nil

@@ -29,6 +29,7 @@ func (c *computer) trueAt(mono int64) int64 {
 	if mono >= core.MaxClockRange {
 		return core.Never
 	}
+	mono = max(mono, 0) // which is past
 	m := mono - c.start
 	rate := million + c.drift
 	at := m - m/rate*c.drift - m%rate*c.drift/rate - 2

@@ -1,6 +1,6 @@
-// Package simulate runs the real machines of the core, tens to thousands of
-// them, in virtual time over a store in memory: processes that acquire, hold and
-// release, companions, breakers, crashes and restarts, and for each seed another
+// Package simulate runs the core's real clients, one for each of tens to thousands of
+// processes, in virtual time over a store in memory: processes that acquire, hold and
+// release, companions, breakers, crashes, closes and restarts, and for each seed another
 // swarm of faults. Everything follows from the seed: the same seed gives the same
 // events on every machine, which the hash of a Result shows. The run checks as it
 // goes, by name, that nothing happens that must never happen (check.go).

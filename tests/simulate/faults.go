@@ -32,12 +32,14 @@ type Faults struct {
 	LateBy       time.Duration // at most
 
 	Throttle    int           // requests a second and prefix; more are turned away
+	Rest        time.Duration // for which the store then asks to be left alone, at most
 	OutageEvery time.Duration // on average: no process reaches the store
 	OutageFor   time.Duration // on average
 
 	PauseEvery   time.Duration // on average, of one process
 	PauseFor     time.Duration // at most
 	CrashEvery   time.Duration // on average, of one process
+	CloseEvery   time.Duration // on average: it closes, and starts again
 	RestartAfter time.Duration // on average
 
 	Drift     int           // millionths by which clock rates differ from the store's, at most
@@ -65,9 +67,11 @@ func (f *Faults) On() []string {
 	say(f.Duplicates > 0, "duplicates %.1f %%", float64(f.Duplicates)/10)
 	say(f.LateWrites > 0, "late writes %.1f %% up to %v", float64(f.LateWrites)/10, f.LateBy)
 	say(f.Throttle > 0, "throttling at %d a second", f.Throttle)
+	say(f.Rest > 0, "and rests of up to %v", f.Rest)
 	say(f.OutageEvery > 0, "outages of %v each %v", f.OutageFor, f.OutageEvery)
 	say(f.PauseEvery > 0, "pauses up to %v each %v", f.PauseFor, f.PauseEvery)
 	say(f.CrashEvery > 0, "crashes each %v", f.CrashEvery)
+	say(f.CloseEvery > 0, "closes each %v", f.CloseEvery)
 	say(f.Drift > 0, "clock rates within %d millionths", f.Drift)
 	say(f.Skew > 0, "wall clocks within %v", f.Skew)
 	say(f.WallSteps, "wall clocks step")
@@ -92,7 +96,9 @@ func drawFaults(c chance, protocol core.Protocol, ttl time.Duration) Faults {
 		f.LateWrites = int(c.between(100, 1000))
 		f.LateBy = time.Duration(c.between(t/10, 4*t))
 	}
-	f.Throttle = int(c.sometimes(4, 3, 40))
+	if f.Throttle = int(c.sometimes(4, 3, 40)); f.Throttle > 0 && c.oneIn(2) {
+		f.Rest = time.Duration(c.between(int64(time.Millisecond), t))
+	}
 	f.drawOutages(c, t)
 	if c.oneIn(2) {
 		f.PauseEvery, f.PauseFor = time.Duration(c.between(t, 10*t)), time.Duration(c.between(t/10, 3*t))
@@ -119,8 +125,12 @@ func (f *Faults) drawOutages(c chance, t int64) {
 
 func (f *Faults) drawCrashes(c chance, t int64) {
 	if c.oneIn(2) {
-		f.CrashEvery, f.RestartAfter = time.Duration(c.between(2*t, 20*t)), time.Duration(c.between(t/10, 2*t))
+		f.CrashEvery = time.Duration(c.between(2*t, 20*t))
 	}
+	if c.oneIn(3) {
+		f.CloseEvery = time.Duration(c.between(2*t, 20*t))
+	}
+	f.RestartAfter = time.Duration(c.between(t/10, 2*t))
 }
 
 // drawOrderly draws a swarm under which lastwriter promises that nothing

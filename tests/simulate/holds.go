@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/mopslock/mopslock/core"
 )
 
 // Span is a stretch of true time; To is the first moment that is not in it.
@@ -37,7 +35,7 @@ func newHolds() *holds { return &holds{open: map[*unit]int{}} }
 // believes: u relies on its name from at until then. A deadline that has passed
 // ends a hold, noticed or not, and what comes after is another hold.
 func (h *holds) believes(u *unit, at, until int64) {
-	if h == nil {
+	if h == nil || u.slot == nil {
 		return
 	}
 	now, to := time.Duration(at), time.Duration(until)
@@ -52,7 +50,7 @@ func (h *holds) believes(u *unit, at, until int64) {
 		return
 	}
 	hold := Hold{
-		Machine: u.label, Companion: u.kind == core.MachineCompanion, Name: u.name, Tenure: u.claim.Tenure, Span: Span{now, to},
+		Machine: u.label, Companion: u.what == whatCompanion, Name: u.name, Tenure: u.claim.Tenure, Span: Span{now, to},
 	}
 	hold.Actor, hold.rank = actorOf(u)
 	h.open[u] = len(h.all)

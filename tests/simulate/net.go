@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -18,19 +17,19 @@ type fate struct {
 	apply, again, answer int64
 	unknown              bool
 	class                core.Class
+	rest                 core.Duration
 }
 
 // send puts a request on its way, and decides what becomes of it.
-func (w *world) send(u *unit, a *core.Action) {
-	r := &request{unit: u, action: *a}
-	r.action.Body = bytes.Clone(a.Body)
-	r.action.Observed = nil
+func (w *world) send(p *process, u *unit, a *core.Action) {
+	r := &request{process: p, host: p.host, unit: u, action: *a}
+	p.asked[a.Request] = r
 	if w.faults.InOrder && a.Kind == core.ActionPut {
 		w.newest[a.Key] = r
 	}
 	w.stats.request(u, a)
-	f := w.drawFate(u.process, r)
-	r.unknown, r.class = f.unknown, f.class
+	f := w.drawFate(p, r)
+	r.unknown, r.class, r.rest = f.unknown, f.class, f.rest
 	for _, at := range [2]int64{f.apply, f.again} {
 		if at != never {
 			w.queue.push(item{at: at, kind: occasionApply, request: r})
@@ -50,7 +49,7 @@ func (w *world) drawFate(p *process, r *request) fate {
 	case w.now < w.outageUntil:
 		out.lose(w, limit, total)
 	case f.Throttle > 0 && !w.admitted(r.action.Key):
-		out.apply, out.unknown, out.class = never, true, core.ClassThrottled
+		out.apply, out.unknown, out.class, out.rest = never, true, core.ClassThrottled, core.Duration(c.upTo(int64(f.Rest)))
 	case c.perMille(f.LostRequests):
 		out.lose(w, limit, total)
 	case c.perMille(f.LostAnswers):
@@ -114,7 +113,7 @@ func (w *world) apply(r *request) {
 		ahead = w.chance.upTo(int64(w.faults.Spread))
 	}
 	if w.faults.InOrder {
-		ahead = r.unit.process.computer.wall // its kernel stamps
+		ahead = r.process.computer.wall // its kernel stamps
 	}
 	if w.faults.Stale > 0 && !w.calm && w.chance.oneIn(4) {
 		lag = w.chance.upTo(int64(w.faults.Stale))
@@ -127,22 +126,50 @@ func (w *world) apply(r *request) {
 	if !r.applied { // only the first answer counts
 		r.applied, r.reply = true, reply
 	}
+	if check.Changes(a.Kind) {
+		for _, p := range w.watchers[a.Key] { // however long it takes until a process is told
+			w.queue.push(item{at: w.now + w.chance.upTo(int64(w.faults.Mean)), kind: occasionChange, process: p, key: a.Key})
+		}
+	}
 }
 
-// answer gives a request's answer to its machine, if the process still lives.
+// answer gives a request's answer to its process, if that still lives and waits for it.
 func (w *world) answer(r *request) {
-	if r.unit.crashed {
+	p := r.process
+	if r.host != p.host || r.dropped {
 		return
 	}
+	delete(p.asked, r.action.Request)
 	if r.unknown || !r.applied {
 		class := r.class
 		if class == core.ClassNone {
 			class = core.ClassUnreachable
 		}
-		w.tell(r.unit, core.Event{Kind: core.EventAnswer, Request: r.action.Request, Outcome: core.OutcomeUnknown, Class: class})
+		w.tell(p, core.Event{
+			Kind: core.EventAnswer, Request: r.action.Request, Outcome: core.OutcomeUnknown, Class: class, RetryAfter: r.rest,
+		})
 		return
 	}
-	w.tell(r.unit, r.reply)
+	w.tell(p, r.reply)
+	w.called(r)
+}
+
+// called: a process whose session has read a call believes no claim of that name any longer by its
+// session, until it has found out.
+func (w *world) called(r *request) {
+	var call struct {
+		Name  string
+		Epoch core.Epoch
+	}
+	if r.unit != nil || r.action.Kind != core.ActionGet || !strings.Contains(r.action.Key, "/call/") || json.Unmarshal(r.reply.Body, &call) != nil || r.process.host == nil {
+		return
+	}
+	for i := range r.process.host.Claims {
+		c := &r.process.host.Claims[i]
+		if u := r.process.unit(c.Number); u != nil && u.believes && c.Name == call.Name && c.Epoch < call.Epoch && c.On != 0 {
+			w.checker.fail(w.now, check.CallEndsBelief, "%s was called, and believes in %s as long as its session lasts", u.label, c.Name)
+		}
+	}
 }
 
 // versionKey parses the key of a version or of one of its beats.
@@ -163,13 +190,13 @@ func (w *world) inspect(r *request) {
 	if !ok {
 		return
 	}
-	fact := Fact{At: w.now, Claim: check.Claim{Actor: r.unit.label, Name: name, Epoch: epoch}}
+	fact := Fact{At: w.now, Claim: check.Claim{Actor: r.process.String(), Name: name, Epoch: epoch}}
 	switch {
 	case rest != "v":
 		if a.Kind == core.ActionPut { // a beat belongs to the process that put it first
 			if w.beats[a.Key] == 0 {
-				w.beats[a.Key] = r.unit.process.number + 1
-			} else if w.beats[a.Key] != r.unit.process.number+1 {
+				w.beats[a.Key] = r.process.number + 1
+			} else if w.beats[a.Key] != r.process.number+1 {
 				fact.Kind = FactOverwritten
 				w.checker.Observe(fact)
 			}
@@ -182,10 +209,13 @@ func (w *world) inspect(r *request) {
 			Permits       []struct{ Session, Label string }
 		}
 		if err := json.Unmarshal(a.Body, &body); err != nil {
-			w.checker.fail(w.now, Contract, "%s creates what is not JSON: %v", r.unit.label, err)
+			w.checker.fail(w.now, Contract, "%s creates what is not JSON: %v", r.process, err)
 		}
 		fact.Kind, fact.State, fact.Claim.Tenure = FactVersion, body.State, body.Tenure
-		w.stats.commits++
+		fact.Forfeits = r.unit != nil && r.unit.now
+		if r.unit == nil || r.unit.what != whatKeeper {
+			w.stats.commits++
+		}
 		var last struct{ Session, Label string }
 		for _, p := range body.Permits {
 			if p.Session != "" { // what is left out is that of the one before

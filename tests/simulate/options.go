@@ -45,6 +45,10 @@ type Options struct {
 	Capacity  int
 	Width     int
 	Processes int
+	Idles     bool // actors think until sessions are left, and longer; with sessions and TTLs that outlive that
+	Works     bool // some of what is held on sessions is work, which is broken twice
+	// Clients says what the processes' clients are told of their hosts and the store.
+	Clients *Clients
 	// BootAnywhere lets processes judge each other by the boot clock on every store,
 	// and not only where no put overtakes another.
 	BootAnywhere bool
@@ -61,6 +65,14 @@ type Options struct {
 	Trace bool
 	// Holds keeps who held what when for Result.Timeline, as Trace does.
 	Holds bool
+}
+
+// Clients is what the Config of each client says.
+type Clients struct {
+	Probed    bool   // nobody knows whether the store honours create-if-absent
+	Watches   bool   // hosts tell of changes
+	Remembers bool   // hosts keep what a process of this boot leaves to the next
+	Slots     uint64 // for requests; 0 is many
 }
 
 // Protocols are what ByName knows.
@@ -97,6 +109,14 @@ func (o Options) settle(c chance) Options {
 	if o.New == nil {
 		o.New = machines.New
 	}
+	strict := o.Protocol == core.ProtocolStrict && !o.Shared
+	story := o.Weather == "" && o.Faults == nil && !o.Once && !o.NoSessions && c.oneIn(5)
+	o.Idles = o.Idles || story && c.oneIn(2)
+	o.Works = o.Works || story && strict && o.TTL >= 0 && !o.Idles
+	o.Sessions = o.Sessions || strict && (o.Idles || o.Works)
+	if o.Idles && o.TTL == 0 {
+		o.TTL = pick(c, 20*time.Second, time.Minute)
+	}
 	if o.TTL == 0 {
 		o.TTL = pick(c, 5*time.Second, 10*time.Second, 20*time.Second)
 	}
@@ -128,6 +148,12 @@ func (o Options) settle(c chance) Options {
 	if o.Think == 0 {
 		o.Think = pick(c, life/20, life/4, life)
 	}
+	if o.Clients == nil {
+		o.Clients = &Clients{}
+		if o.Weather != Fair {
+			o.Clients.draw(c)
+		}
+	}
 	if o.Weather == "" {
 		o.Weather = Stormy
 		if o.Protocol == core.ProtocolLastWriter && c.oneIn(2) {
@@ -147,6 +173,11 @@ func (o Options) settle(c chance) Options {
 		o.Faults = &f
 	}
 	return o
+}
+
+func (k *Clients) draw(c chance) {
+	k.Probed, k.Watches, k.Remembers = c.oneIn(3), c.oneIn(3), c.oneIn(2)
+	k.Slots = pick[uint64](c, 0, 0, 0, 2, 3, 4)
 }
 
 // settleShared draws what was left open of semaphores.

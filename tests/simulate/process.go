@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -9,191 +10,201 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
+	hosts "github.com/mopslock/mopslock/tests/world"
 )
 
-// process is a host: the machines that it keeps, and what it knows for them all.
-// What a crash ends is in life; the rest comes again with the next one.
+// process is one that has a client, again and again. What a crash or a close ends is in life.
 type process struct {
 	number      int
 	computer    *computer
 	onSession   bool
 	slots       []*slot
 	pausedUntil int64
-	dead        bool
+	stalls      bool   // it stands still as soon as something of it is renewed
+	wakeTurn    uint32 // a wake stands only if no Step came between
 	life
 }
 
-// life is what a process knows between its start and its end.
+// life is a process between its start and its end.
 type life struct {
-	owner   string  // of its samples of the store's clock
-	units   []*unit // whose machines have not ended
-	session *unit   // opening, in force or closing
-	sid     string  // the session in force, or ""
-	until   int64   // Mono until which it is
-	end     core.Reason
-	last    map[string]release // by name
-	sample  sample
-	asked   int64 // Mono of the last sample, or 0
+	host    *hosts.Process // nil: it is dead
+	owner   string         // of its permits
+	units   []*unit        // claims that have not ended, in order of their numbers
+	claims  uint64         // that were begun
+	asked   map[core.RequestID]*request
+	said    check.Transcript
+	closing bool
+	closed  bool
 }
 
-// release is what a process remembers of a name that it released alone.
-type release struct {
-	epoch core.Epoch
-	at    int64
-}
+// String is its name in stories.
+func (p *process) String() string { return "process " + strconv.Itoa(p.number) }
 
-// sample is one of the store's clock.
-type sample struct{ stamp, at int64 }
-
-// sighting is what is remembered of a name between machines of one boot.
-type sighting struct {
-	print uint64
-	since int64
-}
-
-// unit is one machine with its host's side.
+// unit is a claim of a process, and what is measured and believed of it.
 type unit struct {
 	process *process
+	host    *hosts.Process
+	number  uint64
 	label   string
-	machine core.Machine
-	kind    core.MachineKind
+	what    string           // lease, work, permit, companion, breaker or observer
+	kind    core.MachineKind // lease or companion, of what is held; otherwise that of its machine
 	name    string
 	slot    *slot
-	guard   check.Guard
+	now     bool // of a break: it is one that frees at once
 
-	onSession bool
-	wakeTurn  uint32
-	crashed   bool
-	ended     bool
-	endedAt   int64
-
-	// Of a lease or companion.
 	claim     check.Claim
-	at        int64  // Mono of its own deadline
-	session   string // that it stands on
+	permit    check.Permit // of a permit
+	told      check.Claim  // as the checker was told last
+	until     int64        // likewise, Mono; 0 is not at all
 	believes  bool
-	frozen    bool // a call is being checked: the session's renewals do it no good
 	waiting   bool // for its first held
 	waitSince int64
-
-	shared
 }
 
 // request is one on its way.
 type request struct {
-	unit    *unit
+	process *process
+	host    *hosts.Process
+	unit    *unit // nil: it is the process's own
 	action  core.Action
 	applied bool
+	dropped bool // nobody waits for its answer
 	unknown bool // its process does not hear what the store says
 	class   core.Class
+	rest    core.Duration // for which the store asks to be left alone
 	reply   core.Event
 }
 
-// told is an event that a machine is to be given once a Step is through.
-type told struct {
-	unit  *unit
-	event core.Event
-}
-
-// newUnit makes a machine and what its host keeps of it.
-func (w *world) newUnit(p *process, cfg core.Config) *unit {
-	w.machines++
-	cfg.Protocol, cfg.Seed = w.opts.Protocol, w.chance.seed16()
-	if cfg.Name == "" && cfg.Machine != core.MachineSession && cfg.Machine != core.MachineStoreClockSample {
-		panic("simulate: a machine without a name")
+// start begins a process's life.
+func (w *world) start(p *process) {
+	w.lives++
+	cfg := core.Config{
+		Machine: core.MachineClient, Seed: w.chance.seed16(), StampUnit: max(1, w.faults.StampUnit), Boot: p.computer.boot,
+		Samples:  w.expiry == core.ExpiryCalibrated,
+		OwnStore: !w.opts.Clients.Probed, Watches: w.opts.Clients.Watches, Remembers: w.opts.Clients.Remembers,
+		InFlight: w.opts.Clients.Slots,
 	}
-	w.configure(p, &cfg)
-	label := cfg.Machine.String() + " " + strconv.Itoa(w.machines) + " of process " + strconv.Itoa(p.number)
-	u := &unit{process: p, label: label, kind: cfg.Machine, name: cfg.Name, onSession: cfg.OnSession}
-	u.claim = check.Claim{Actor: label, Name: cfg.Name, Tenure: string(cfg.Holder)}
-	m, err := w.opts.New(cfg)
-	if err != nil {
-		w.checker.fail(w.now, Contract, "%s cannot be made: %v", label, err)
-		return nil
-	}
-	u.machine = m
-	p.units = append(p.units, u)
-	return u
-}
-
-// configure fills in what all machines of a run or of a process have in common.
-func (w *world) configure(p *process, cfg *core.Config) {
-	cfg.TTL, cfg.StampUnit = core.TTL(w.opts.TTL), max(1, w.faults.StampUnit)
-	cfg.Expiry = w.expiry
-	if w.opts.Protocol == core.ProtocolLastWriter {
-		cfg.FleetExpire, cfg.Renewal = core.TTLEndless, core.RenewalChecked
-		if w.opts.Blind {
-			cfg.Renewal = core.RenewalBlind
-		}
-		if w.opts.Weather == Orderly {
-			cfg.AcquireMargin = 2*w.faults.longest() + core.RequestFloor
-		}
-		return
-	}
-	cfg.Boot = p.computer.boot
 	if w.faults.Spread == 0 {
 		cfg.StampSpread = core.OneClock
 	}
-	switch cfg.Machine {
-	case core.MachineLease:
-		cfg.OnSession = p.onSession
-		if last, ok := p.last[cfg.Name]; ok {
-			cfg.LastEpoch, cfg.LastAt = last.epoch, last.at
-			delete(p.last, cfg.Name)
-		}
-		if seen, ok := w.seen[p.computer][cfg.Name]; ok && cfg.Boot != "" {
-			cfg.SeenFingerprint, cfg.SeenSince = seen.print, seen.since
-		}
-	case core.MachineSemaphore:
-		cfg.OnSession = true
-	case core.MachineStoreClockSample:
-		cfg.Owner = p.owner
+	client, err := w.opts.New(cfg)
+	if err != nil {
+		w.checker.fail(w.now, Contract, "the client of %s cannot be made: %v", p, err)
+		return
+	}
+	p.life = life{host: &hosts.Process{Client: client}, owner: "p" + strconv.Itoa(w.lives), asked: map[core.RequestID]*request{}}
+	for _, s := range p.slots {
+		w.next(s, w.chance.upTo(int64(w.opts.Think)))
 	}
 }
 
-// tell gives a machine one event and does what it asks for.
-func (w *world) tell(u *unit, ev core.Event) {
-	if w.checker.found != nil || u.crashed {
-		return
-	}
-	p := u.process
+// terms are those of a claim.
+func (w *world) terms(p *process, name string) core.Config {
+	t := core.Config{Protocol: w.opts.Protocol, Name: name, TTL: core.TTL(w.opts.TTL), Expiry: w.expiry}
 	if w.opts.Protocol == core.ProtocolStrict {
-		ev.StoreStamp, ev.StoreAt = p.sample.stamp, p.sample.at
-		if u.onSession {
-			ev.Session, ev.SessionUntil, ev.SessionEnd = []byte(p.sid), p.until, p.end
+		t.OnSession = p.onSession
+		return t
+	}
+	t.FleetExpire, t.Renewal = core.TTLEndless, core.RenewalChecked
+	if w.opts.Blind {
+		t.Renewal = core.RenewalBlind
+	}
+	if w.opts.Weather == Orderly {
+		t.AcquireMargin = 2*w.faults.longest() + core.RequestFloor
+	}
+	return t
+}
+
+// begin begins a claim of a process, for an actor or for none.
+func (w *world) begin(p *process, s *slot, what string, ev core.Event, terms core.Config) *unit {
+	p.claims++
+	w.claims++
+	u := &unit{process: p, host: p.host, number: p.claims, what: what, name: terms.Name, slot: s, kind: core.MachineLease, now: terms.Now}
+	u.label = what + " " + strconv.Itoa(w.claims) + " of " + p.String()
+	switch ev.Kind {
+	case core.EventAccompany:
+		u.kind = core.MachineCompanion
+	case core.EventBreak:
+		u.kind = core.MachineRevocation
+	case core.EventLook:
+		u.kind = core.MachineInspection
+	case core.EventPermit:
+		ev.Label = strconv.AppendUint([]byte(p.owner+"."), u.number, 10)
+		u.label = what + " " + string(ev.Label)
+		u.permit = check.Permit{
+			Actor: p.owner, Name: u.name, Number: u.number, Weight: uint64(max(ev.Weight, 1)),
+			Most: uint64(ev.Capacity)*uint64(ev.Width) - uint64(ev.Spare),
 		}
 	}
-	quiet := u.ended && u.machine.Idle()
-	actions, err := w.step(u.machine, p.computer.instant(w.now), ev)
-	if !quiet || len(actions) > 0 || err != nil {
-		w.note(u, &ev, actions)
+	u.claim = check.Claim{Actor: u.label, Name: u.name, Tenure: string(terms.Holder)}
+	p.units = append(p.units, u)
+	if s != nil {
+		s.unit, s.phase = u, phaseWaiting
 	}
-	if err != nil {
-		w.checker.fail(w.now, Contract, "%s in state %s refuses %s: %v", u.label, u.machine, ev.Kind, err)
+	if s != nil && s.role == roleOrchestrator {
+		u.waiting, u.waitSince = true, w.now
+		w.stats.waits(u)
+	}
+	if u.kind == core.MachineLease {
+		ev.Body = w.memory[p.computer][u.name]
+	}
+	ev.Claim, ev.Terms = u.number, &terms
+	w.tell(p, ev)
+	return u
+}
+
+// unit is the claim of a number that has not ended, or nil.
+func (l *life) unit(number uint64) *unit {
+	i, there := slices.BinarySearchFunc(l.units, number, func(u *unit, n uint64) int { return cmp.Compare(u.number, n) })
+	if !there {
+		return nil
+	}
+	return l.units[i]
+}
+
+// tell gives a client one event and does what it asks for.
+func (w *world) tell(p *process, ev core.Event) {
+	if w.checker.found != nil || p.host == nil {
 		return
 	}
-	if quiet && len(actions) > 0 {
-		w.checker.fail(w.now, check.QuietWhenIdle, "%s has ended, and does %s when told %s", u.label, actions[0].Kind, ev.Kind)
+	now, before := p.computer.instant(w.now), *p.host
+	p.said.Heard(&ev)
+	actions, err := w.step(p, now, ev)
+	w.note(p, &ev, actions)
+	if err != nil {
+		w.checker.fail(w.now, Contract, "the client of %s refuses %s: %v", p, ev.Kind, err)
+		return
 	}
-	if u.kind == core.MachineSemaphore {
-		w.checker.Found(w.now, u.desk.Watch(u.machine, u.name, actions), u.label)
-	} else {
-		w.checker.Found(w.now, u.guard.Watch(u.machine, actions), u.label)
+	found := func(v *check.Violation) {
+		if v != nil {
+			w.checker.Found(w.now, v, p.String())
+		}
 	}
-	u.wakeTurn++ // a Step without a wake leaves none
+	found(p.said.Watch(p.host.Client, actions))
+	p.wakeTurn++
+	wakes := false
 	for i := range actions {
-		w.heed(u, &actions[i])
+		a := &actions[i]
+		wakes = wakes || a.Kind == core.ActionWake
+		w.do(p, a)
+		if a.Kind == core.ActionRenewed {
+			found(check.Renewed(now.Mono, before.Relied(a), a.At))
+			if p.stalls && !w.calm {
+				w.pause(p)
+			}
+		}
 	}
-	w.settleBelief(u)
-	for len(w.pending) > 0 {
-		next := w.pending[0]
-		w.pending = w.pending[1:]
-		w.tell(next.unit, next.event)
+	if !wakes && len(p.asked) == 0 && w.opts.TTL > 0 { // without a TTL nothing is to be renewed
+		found(p.said.Forgotten())
+	}
+	w.believe(p)
+	if p.closed {
+		w.gone(p)
 	}
 }
 
 // step makes an error of a panic, which then is told with its seed and its story.
-func (w *world) step(m core.Machine, now core.Instant, ev core.Event) (actions []core.Action, err error) {
+func (w *world) step(p *process, now core.Instant, ev core.Event) (actions []core.Action, err error) {
 	defer func() {
 		if said := recover(); said != nil {
 			err = fmt.Errorf("panic: %v", said)
@@ -204,137 +215,213 @@ func (w *world) step(m core.Machine, now core.Instant, ev core.Event) (actions [
 			}
 		}
 	}()
-	return m.Step(now, ev)
+	return p.host.Step(now, ev)
 }
 
-// afterwards tells a machine something as soon as the Step in progress is through.
-func (w *world) afterwards(u *unit, ev core.Event) { w.pending = append(w.pending, told{u, ev}) }
-
-// heed does what one action asks for.
-func (w *world) heed(u *unit, a *core.Action) {
-	p := u.process
-	if a.Observed != nil && a.Observed.Fingerprint != 0 && p.computer.boot != "" {
-		w.seen[p.computer][u.name] = sighting{a.Observed.Fingerprint, a.Observed.Since}
-	}
+// do does what one action asks for.
+func (w *world) do(p *process, a *core.Action) {
+	w.stats.said[a.Kind]++
 	switch a.Kind {
-	case core.ActionGet, core.ActionPut, core.ActionCreate, core.ActionExists, core.ActionList, core.ActionDelete:
-		w.send(u, a)
 	case core.ActionWake:
-		w.queue.push(item{at: max(w.now, p.computer.trueAt(a.At)), kind: occasionWake, unit: u, turn: u.wakeTurn})
-	case core.ActionSampleStoreClock:
-		w.sampleStoreClock(p)
-	case core.ActionStoreClockSampled:
-		if a.At > p.sample.at {
-			p.sample = sample{stamp: a.Wall, at: a.At}
+		w.queue.push(item{at: max(w.now, p.computer.trueAt(a.At)), kind: occasionWake, process: p, turn: p.wakeTurn})
+	case core.ActionAbandon:
+		if r := p.asked[a.Request]; r != nil {
+			r.dropped = true
+			delete(p.asked, a.Request)
 		}
-		w.ended(u)
-	case core.ActionCalled:
-		for _, other := range p.units {
-			if other.name == a.Key && other.onSession { // also one that only claims
-				w.afterwards(other, core.Event{Kind: core.EventCalled, Epoch: a.Epoch})
-			}
-		}
+	case core.ActionWatch:
+		w.watchers[a.Key] = append(w.watchers[a.Key], p)
+	case core.ActionUnwatch:
+		w.unwatch(p, a.Key)
+	case core.ActionRemember:
+		w.memory[p.computer][a.Key] = a.Body
+	case core.ActionForget:
+		delete(w.memory[p.computer], a.Key)
+	case core.ActionClosed:
+		p.closed = true
 	default:
-		switch {
-		case u.kind == core.MachineSession:
-			w.heedSession(u, a)
-		case a.Permit != 0:
-			w.heedPermit(u, a)
-		default:
-			w.heedNotice(u, a)
+		switch u := p.unit(a.Claim); {
+		case a.Kind.IsRequest():
+			w.send(p, u, a)
+		case u != nil:
+			w.hear(u, a)
+		case a.Claim == 0 && a.Kind == core.ActionLost:
+			w.stats.losses["session "+a.Reason.String()]++
 		}
 	}
 }
 
-// heedNotice takes what a machine says of its lease.
-func (w *world) heedNotice(u *unit, a *core.Action) {
+func (w *world) unwatch(p *process, key string) {
+	w.watchers[key] = slices.DeleteFunc(w.watchers[key], func(other *process) bool { return other == p })
+	if len(w.watchers[key]) == 0 {
+		delete(w.watchers, key)
+	}
+}
+
+// hear takes what a client says of a claim.
+func (w *world) hear(u *unit, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
 		u.claim.Tenure, u.claim.Epoch, u.claim.Token = string(a.Holder), a.Epoch, a.Token
-		u.at, u.session, u.believes = a.At, a.Session, true
 		w.served(u)
-	case core.ActionRenewed:
-		u.at, u.frozen = a.At, false
-	case core.ActionDeadline:
-		u.at, u.frozen = a.At, u.session != ""
+	case core.ActionLaunch:
+		w.launched(u)
 	case core.ActionAdopted:
 		u.claim.Epoch = a.Epoch
 	case core.ActionContactLost:
 		w.stop(u, "contact lost")
-	case core.ActionReleased:
-		if a.At != 0 {
-			u.process.last[u.name] = release{a.Epoch, a.At}
-		}
-		w.finish(u, "released", a)
+	case core.ActionAbsent, core.ActionFound:
+		w.stop(u, core.EventRelease.String())
 	case core.ActionLost:
 		w.stats.losses[a.Reason.String()]++
-		w.finish(u, "lost", a)
+		w.stop(u, "lost")
+		w.broken(u)
 	case core.ActionRefused, core.ActionCannotMaintain:
-		w.stats.refusals[u.kind.String()+" "+a.Reason.String()]++
-		w.finish(u, "refused", a)
-	case core.ActionLeft, core.ActionBroken, core.ActionSeen:
-		w.finish(u, a.Kind.String(), a)
+		w.stats.refusals[u.what+" "+a.Reason.String()]++
+		w.stop(u, "refused")
+	case core.ActionReleased, core.ActionLeft, core.ActionBroken:
+		w.stop(u, a.Kind.String())
+	}
+	switch work := u.what == whatWork; a.Kind {
+	case core.ActionLeft, core.ActionSeen:
+		if a.Kind == core.ActionLeft || u.kind == core.MachineInspection {
+			w.finish(u)
+		}
+	case core.ActionLost, core.ActionReleased, core.ActionRefused, core.ActionCannotMaintain, core.ActionBroken:
+		if !work {
+			w.finish(u)
+		}
 	}
 }
 
-// settleBelief tells the checker what a machine relies on after a Step.
-func (w *world) settleBelief(u *unit) {
-	if u.kind == core.MachineSemaphore {
-		w.settlePermits(u)
+// believe tells the checker what is relied on after a Step, as far as that is news.
+func (w *world) believe(p *process) {
+	for i := range p.host.Claims {
+		c := &p.host.Claims[i]
+		u := p.unit(c.Number)
+		switch {
+		case u == nil:
+		case c.Kind == core.EventPermit:
+			w.believePermit(u, c)
+		case u.believes:
+			until := p.host.Until(c)
+			if until == 0 {
+				w.stop(u, "lost")
+			} else if until != u.until || u.claim != u.told {
+				u.until, u.told = until, u.claim
+				deadline := p.computer.trueAt(until)
+				w.checker.Observe(Fact{Kind: FactBelieves, At: w.now, Until: deadline, Claim: u.claim})
+				w.holds.believes(u, w.now, deadline)
+			}
+		}
 	}
-	if !u.believes {
+}
+
+// believePermit does so of a permit. One that was told is relied on while the session is that on
+// which it was told; one that was not, if it is granted on the session that there is.
+func (w *world) believePermit(u *unit, c *hosts.Claim) {
+	p := u.process
+	if c.Given {
 		return
 	}
-	p, until := u.process, u.at
-	if u.session != "" && u.session == p.sid && !u.frozen {
-		until = max(until, p.until)
+	permit := u.permit
+	permit.Told = c.State == hosts.Held
+	var s hosts.Session
+	if at := p.host.Session(c.On); permit.Told && at != nil {
+		s = *at
+	} else if n := len(p.host.Sessions); !permit.Told && n > 0 {
+		s = p.host.Sessions[n-1]
 	}
-	deadline := p.computer.trueAt(until)
-	w.checker.Observe(Fact{Kind: FactBelieves, At: w.now, Until: deadline, Claim: u.claim})
-	w.holds.believes(u, w.now, deadline)
+	if permit.Session = s.ID; permit == u.permit && s.Until == u.until {
+		return
+	}
+	u.permit, u.until = permit, s.Until
+	fact := Fact{Kind: FactPermit, At: w.now, Until: w.now, Claim: u.claim, Permit: permit}
+	if s.ID != "" {
+		fact.Until = p.computer.trueAt(s.Until)
+	}
+	w.checker.Observe(fact)
+	if u.believes {
+		w.holds.believes(u, w.now, fact.Until)
+	}
 }
 
-// stop: a machine does not rely on its lease any more.
+// stop: a claim is not relied on any more.
 func (w *world) stop(u *unit, how string) {
-	if u.pool != nil {
-		w.stopPermit(u, how)
-		return
+	kind := FactStops
+	if u.what == whatPermit {
+		kind = FactPermitEnds
+	}
+	if u.believes || kind == FactPermitEnds {
+		w.checker.Observe(Fact{Kind: kind, At: w.now, Claim: u.claim, Permit: u.permit})
 	}
 	if u.believes {
-		u.believes = false
-		w.checker.Observe(Fact{Kind: FactStops, At: w.now, Claim: u.claim})
+		u.believes, u.until = false, 0
 		w.holds.stops(u, w.now)
 		w.stats.stopped(w, u, how)
 	}
 }
 
-// finish: a machine has said its last word on a lease.
-func (w *world) finish(u *unit, how string, a *core.Action) {
-	w.stop(u, how)
-	w.ended(u)
+// finish: the last word on a claim was said. It is disturbed once more, later.
+func (w *world) finish(u *unit) {
 	w.stats.waitOver(w, u)
-	if u.kind == core.MachineSemaphore {
-		w.closeSession(u.process)
-	}
-	if a.Kind == core.ActionReleased || a.Kind == core.ActionLost {
-		for _, other := range u.process.units { // a host tells its own waiters at once
-			if other.waiting && other.name == u.name && w.bells {
-				w.afterwards(other, core.Event{Kind: core.EventChanged})
-			}
-		}
-	}
+	p := u.process
+	p.units = slices.DeleteFunc(p.units, func(other *unit) bool { return other == u })
+	w.queue.push(item{at: w.now + int64(w.life), kind: occasionPoke, unit: u, process: p})
 	if s := u.slot; s != nil && s.unit == u {
 		w.over(s)
 	}
 }
 
-// ended puts a machine that has said its last word under watch.
-func (w *world) ended(u *unit) {
-	if u.ended {
+// close ends a process in order: its client gives all back.
+func (w *world) close(p *process) {
+	w.say("%s closes", p)
+	p.closing = true
+	for _, s := range p.slots {
+		s.turn++
+		if s.unit != nil {
+			s.phase = phaseEnding
+		}
+	}
+	for _, u := range p.units {
+		w.stop(u, core.EventRelease.String())
+		w.stats.waitOver(w, u)
+		w.dismiss(u.claim.Tenure)
+	}
+	w.queue.push(item{at: w.now + closeMost*int64(max(w.life, core.CorruptMin)), kind: occasionPoke, unit: &unit{process: p, host: p.host}, process: p})
+	w.tell(p, core.Event{Kind: core.EventClose})
+}
+
+// closeMost is how many TTLs a close may take in any weather, far more than it needs.
+const closeMost = 8
+
+// gone ends a process that has closed.
+func (w *world) gone(p *process) {
+	if len(p.units) > 0 || !p.host.Client.Idle() {
+		w.checker.fail(w.now, check.QuietWhenIdle, "%s has closed, with %d claims, and is idle: %t", p, len(p.units), p.host.Client.Idle())
 		return
 	}
-	u.ended, u.endedAt = true, w.now
-	p := u.process
-	p.units = slices.DeleteFunc(slices.Clone(p.units), func(other *unit) bool { return other == u })
-	w.queue.push(item{at: w.now + int64(w.life), kind: occasionPoke, unit: u})
+	w.crash(p)
+	w.restart(p)
+}
+
+// crash ends a process without a word. What it sent is still on its way.
+func (w *world) crash(p *process) {
+	for _, u := range p.units {
+		w.stop(u, "crashed")
+		w.stats.waitOver(w, u)
+	}
+	for _, s := range p.slots {
+		s.turn++
+		s.unit, s.phase, s.tenure, s.breaks = nil, phaseThinking, "", breaksAny
+	}
+	for _, key := range p.host.Watched {
+		w.unwatch(p, key)
+	}
+	p.life = life{}
+}
+
+// restart has a process start again after a while.
+func (w *world) restart(p *process) {
+	w.queue.push(item{at: w.now + 1 + w.chance.exponential(int64(w.faults.RestartAfter)), kind: occasionRestart, process: p})
 }

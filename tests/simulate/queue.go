@@ -11,14 +11,16 @@ type occasion uint8
 const (
 	occasionApply   occasion = iota + 1 // a request reaches the store
 	occasionAnswer                      // its answer, or that there is none, reaches the process
-	occasionWake                        // a machine's wake
+	occasionWake                        // a client's wake
+	occasionChange                      // a process is told that a key has changed
 	occasionScript                      // an actor does what it means to do next
-	occasionPoke                        // an ended machine is disturbed, to see that it is quiet
+	occasionPoke                        // a client is told of a claim that has ended, to see that it is quiet
 	occasionPause                       // a process stands still
 	occasionCrash                       // a process ends without a word
+	occasionClose                       // a process ends in order
 	occasionRestart                     // and comes again
 	occasionStep                        // a wall clock is set
-	occasionCalm                        // the faults end
+	occasionCalm                        // the faults end; of a process, it keeps its session
 )
 
 // item is one thing that is to happen.
@@ -31,6 +33,7 @@ type item struct {
 	request  *request
 	slot     *slot
 	process  *process
+	key      string
 }
 
 // queue is a heap of what is to happen, earliest first.

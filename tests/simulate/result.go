@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
 // Result is what a run measured and found.
@@ -107,9 +109,12 @@ func (r *Result) String() string {
 		r.Fairness.Jain, r.Fairness.Turns, r.Fairness.Longest.Round(time.Millisecond), r.Fairness.Starved)
 	line("losses", "%s", counts(r.Losses))
 	line("refusals", "%s", counts(r.Refusals))
-	if r.OverlapsArePromise {
+	switch {
+	case r.OverlapsArePromise && r.Overlaps == 0, r.Violation != nil && r.Violation.Invariant == check.NoOverlap:
 		line("overlaps", "%d, and none may be", r.Overlaps)
-	} else {
+	case r.OverlapsArePromise:
+		line("overlaps", "%d pairs of tenures, one of which was broken with now; no others may be", r.Overlaps)
+	default:
 		line("overlaps", "%d pairs of tenures; this protocol does not promise otherwise in this weather", r.Overlaps)
 	}
 	if r.Violation != nil {

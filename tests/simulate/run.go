@@ -101,7 +101,7 @@ func (s *Summary) String() string {
 	fmt.Fprintf(&b, "%s: %d of %d seeds from %d on, %v of virtual time, %d events, %d requests, held %d times, lost %d times\n",
 		s.Protocol, s.Ran, s.Asked, s.First, s.Virtual.Round(time.Second), s.Events, s.Requests, s.Holds, s.Losses)
 	if s.Overlap > 0 {
-		fmt.Fprintf(&b, "%d seeds had overlaps, %d pairs of tenures, in weather in which no promise excludes them\n", s.Overlap, s.Overlaps)
+		fmt.Fprintf(&b, "%d seeds had overlaps, %d pairs of tenures, that no promise excludes: by the weather, or after a break with now\n", s.Overlap, s.Overlaps)
 	}
 	if s.Cut > 0 {
 		fmt.Fprintf(&b, "of %d seeds the bound of events ended the faults, before the duration that was asked for\n", s.Cut)

@@ -19,6 +19,26 @@ const (
 	roleObserver                 // looks at one
 )
 
+// breaks is what a breaker does next.
+type breaks uint8
+
+const (
+	breaksAny   breaks = iota // any name
+	breaksNow                 // a piece of work, which it frees at once
+	breaksAgain               // the same once more, in the usual way
+)
+
+// What an actor's claim is, as stories and figures name it.
+const (
+	whatLease     = "lease"
+	whatWork      = "work"
+	whatPermit    = "permit"
+	whatCompanion = "companion"
+	whatBreaker   = "breaker"
+	whatObserver  = "observer"
+	whatKeeper    = "keeper"
+)
+
 // phase is where an actor stands in its script.
 type phase uint8
 
@@ -39,7 +59,8 @@ type slot struct {
 	unit    *unit
 
 	tenure string // of a companion: whose
-	name   string
+	name   string // likewise; of a breaker: of which work
+	breaks breaks
 	epoch  core.Epoch
 
 	turns int
@@ -55,16 +76,18 @@ func (w *world) next(s *slot, after int64) {
 func (w *world) play(s *slot) {
 	switch {
 	case s.phase == phaseThinking && s.role == roleOrchestrator:
-		w.begin(s)
+		w.want(s)
 	case s.phase == phaseThinking:
 		w.beginOther(s)
 	case s.phase == phaseWaiting:
 		w.depart(s, core.EventCancel)
 	case s.phase == phaseHolding && s.role == roleCompanion:
 		w.depart(s, core.EventLeave)
+	case s.phase == phaseHolding && s.unit.what == whatWork:
+		w.depart(s, core.EventEnded)
 	case s.phase == phaseHolding:
-		if w.opts.Weather == Orderly && w.opts.Protocol == core.ProtocolLastWriter && w.accompanied(s) {
-			w.next(s, int64(w.life)/4) // it releases only once its remote has ended
+		if w.awaitsRemote(s) {
+			w.next(s, int64(w.life)/4)
 			return
 		}
 		w.depart(s, core.EventRelease)
@@ -76,80 +99,146 @@ func (w *world) depart(s *slot, kind core.EventKind) {
 	s.phase = phaseEnding
 	u := s.unit
 	w.stop(u, kind.String())
-	if u.pool != nil {
-		w.tell(u.pool, core.Event{Kind: kind, Permit: u.permit.Number})
-		return
-	}
 	if kind != core.EventLeave {
 		w.dismiss(u.claim.Tenure)
 	}
-	if kind == core.EventLeave && u.kind == core.MachineLease {
-		kind = core.EventRelease
-	}
-	w.tell(u, core.Event{Kind: kind})
+	w.tell(u.process, core.Event{Kind: kind, Claim: u.number, Outcome: core.OutcomeNo})
 }
 
-// begin starts an acquire.
-func (w *world) begin(s *slot) {
+// want starts an acquire, a piece of work, or asks for a permit.
+func (w *world) want(s *slot) {
 	if w.calm && !w.opts.Once || w.opts.Once && s.turns > 0 {
 		return
 	}
-	c := w.chance
+	c, p := w.chance, s.process
+	name := w.names[c.below(uint64(len(w.names)))]
 	if w.opts.Shared {
-		w.ask(s, w.names[c.below(uint64(len(w.names)))], w.drawAsk())
+		w.ask(s, name, w.drawAsk())
 		if s.phase == phaseWaiting && !w.opts.Once && c.oneIn(8) {
 			w.next(s, c.upTo(3*int64(w.life))) // then it cancels
 		}
 		return
 	}
-	wait, cancel := core.Forever, false
+	ev, cancel := core.Event{Kind: core.EventAcquire, Wait: core.Forever}, false
 	if !w.opts.Once {
 		switch c.below(8) {
 		case 0:
-			wait = 0
+			ev.Wait = 0
 		case 1, 2:
-			wait = time.Duration(c.upTo(3 * int64(w.life)))
+			ev.Wait = time.Duration(c.upTo(3 * int64(w.life)))
 		case 3:
 			cancel = true
 		}
 	}
-	u := w.newUnit(s.process, core.Config{Machine: core.MachineLease, Name: w.names[c.below(uint64(len(w.names)))]})
-	if u == nil {
-		return
+	what := whatLease
+	if w.opts.Works && p.onSession && c.oneIn(2) {
+		what, cancel = whatWork, false
+		ev.Kind, ev.Wait = core.EventInvoke, time.Duration(c.between(int64(w.life)/3, int64(w.life)))
 	}
-	s.unit, s.phase, u.slot = u, phaseWaiting, s
-	u.waiting, u.waitSince = true, w.now
-	w.stats.waits(u)
-	if cancel {
+	u := w.begin(p, s, what, ev, w.terms(p, name))
+	if cancel && u.waiting {
 		w.next(s, c.upTo(3*int64(w.life)))
 	}
-	if u.onSession {
-		w.openSession(s.process)
-	}
-	w.tell(u, core.Event{Kind: core.EventAcquire, Wait: wait})
 }
 
-// served: a lease or a companion holds.
+// ask begins a turn at a semaphore.
+func (w *world) ask(s *slot, name string, ev core.Event) {
+	terms := core.Config{Protocol: core.ProtocolStrict, Name: name, TTL: core.TTL(w.opts.TTL), Expiry: w.expiry}
+	w.begin(s.process, s, whatPermit, ev, terms)
+}
+
+// drawAsk draws what an actor asks for. Views differ: one may have seen a back-end
+// more than another.
+func (w *world) drawAsk() core.Event {
+	c, o := w.chance, &w.opts
+	ev := core.Event{Kind: core.EventPermit, Capacity: uint32(o.Capacity), Width: uint32(o.Width), Wait: core.Forever}
+	if o.Once {
+		return ev
+	}
+	if c.oneIn(3) {
+		ev.Width += uint32(c.below(2))
+	}
+	if c.oneIn(4) {
+		ev.Weight = uint32(c.between(1, int64(o.Capacity*o.Width)))
+	}
+	if most := uint32(o.Capacity*o.Width) - max(ev.Weight, 1); most > 0 && c.oneIn(6) {
+		ev.Spare = uint32(c.between(1, int64(most)))
+	}
+	switch c.below(8) {
+	case 0:
+		ev.Wait = 0
+	case 1:
+		ev.Wait = core.Duration(c.upTo(3 * int64(w.life)))
+	}
+	return ev
+}
+
+// served: a claim is held.
 func (w *world) served(u *unit) {
-	s := u.slot
-	if s == nil || s.unit != u || s.phase == phaseEnding {
+	s, first, again := u.slot, u.waiting, u.believes
+	if s != nil && (s.unit != u || s.phase == phaseEnding && (u.what != whatWork || u.process.closing)) {
+		return // it was given up
+	}
+	if u.believes = true; s == nil || again {
 		return
 	}
 	w.progress = w.now
-	first := u.waiting
 	w.stats.held(w, u)
-	if s.phase == phaseHolding {
-		return // a companion that had lost contact
+	if w.newcome && w.stats.waiting == 0 {
+		w.calmly()
+	}
+	if s.phase == phaseHolding || u.what == whatWork {
+		return // a companion that had lost contact, or work that is not launched yet
 	}
 	s.phase = phaseHolding
+	w.next(s, w.stay(u))
+	if first && s.role == roleOrchestrator {
+		s.turns++
+		if u.what == whatLease {
+			w.invite(u)
+		}
+	}
+}
+
+// stay is for how long something is held.
+func (w *world) stay(u *unit) int64 {
 	stay := w.chance.exponential(int64(w.opts.Hold))
+	if u.what == whatPermit && w.chance.oneIn(4) { // short ones and long ones
+		stay = w.chance.exponential(2 * int64(w.life))
+	}
 	if w.calm {
 		stay = min(stay, int64(w.life)/4)
 	}
-	w.next(s, stay)
-	if first && s.role == roleOrchestrator {
-		s.turns++
-		w.invite(u)
+	return stay
+}
+
+// launched: a piece of work is under way, perhaps once more. Somebody may break its name with
+// now, and in the usual way as soon as it has that again. Then its process may stand still when
+// it hears of it, which is when its session is renewed.
+func (w *world) launched(u *unit) {
+	s := u.slot
+	s.phase = phaseHolding
+	s.turns++
+	w.next(s, w.stay(u)+int64(w.life)/2)
+	if w.calm || len(w.breakers) == 0 || !w.chance.oneIn(2) {
+		return
+	}
+	switch b := pick(w.chance, w.breakers...); {
+	case b.unit != nil || b.process.host == nil:
+		return
+	case b.breaks == breaksAny:
+		b.name, b.breaks = u.name, breaksNow
+		w.next(b, w.chance.upTo(int64(w.life)/16))
+	case b.name == u.name:
+		u.process.stalls = w.faults.PauseEvery > 0
+		w.next(b, w.chance.upTo(int64(w.life)/16))
+	}
+}
+
+// broken: what was launched ends, at once or when its process has seen to it.
+func (w *world) broken(u *unit) {
+	if s := u.slot; u.what == whatWork && s.unit == u && s.phase == phaseHolding {
+		w.next(s, w.chance.upTo(int64(w.faults.Mean)))
 	}
 }
 
@@ -159,14 +248,18 @@ func (w *world) invite(u *unit) {
 		return
 	}
 	s := w.companions[w.chance.below(uint64(len(w.companions)))]
-	if s.unit != nil || s.tenure != "" || s.process.dead {
+	if s.unit != nil || s.tenure != "" || s.process.host == nil {
 		return
 	}
 	s.tenure, s.name, s.epoch = u.claim.Tenure, u.name, u.claim.Epoch
 	w.next(s, w.chance.upTo(int64(w.life)))
 }
 
-func (w *world) accompanied(s *slot) bool {
+// awaitsRemote reports whether an actor releases only once its remote has ended.
+func (w *world) awaitsRemote(s *slot) bool {
+	if w.opts.Weather != Orderly || w.opts.Protocol != core.ProtocolLastWriter || s.unit == nil {
+		return false
+	}
 	return slices.ContainsFunc(w.companions, func(other *slot) bool { return other.tenure == s.unit.claim.Tenure })
 }
 
@@ -191,44 +284,62 @@ func (w *world) beginOther(s *slot) {
 		s.tenure = ""
 		return
 	}
-	cfg := core.Config{Name: w.names[w.chance.below(uint64(len(w.names)))]}
-	ev := core.Event{Kind: core.EventBegin}
+	p, name := s.process, w.names[w.chance.below(uint64(len(w.names)))]
 	switch s.role {
 	case roleCompanion:
 		if s.tenure == "" {
 			return // nobody has sent for it
 		}
-		cfg = core.Config{Machine: core.MachineCompanion, Name: s.name, Holder: core.HolderID(s.tenure), Epoch: s.epoch}
-		ev.Kind = core.EventAccompany
+		terms := w.terms(p, s.name)
+		terms.OnSession, terms.Holder, terms.Epoch = false, core.HolderID(s.tenure), s.epoch
+		u := w.begin(p, s, whatCompanion, core.Event{Kind: core.EventAccompany}, terms)
+		if s.unit == u && s.phase == phaseWaiting {
+			s.phase = phaseHolding // it leaves when it likes, joined or not
+			w.next(s, w.chance.exponential(2*int64(w.opts.Hold)))
+		}
 	case roleBreaker:
-		cfg.Machine, cfg.Why = core.MachineRevocation, "seed "+strconv.FormatUint(w.opts.Seed, 10)
+		terms := w.terms(p, name)
+		terms.OnSession, terms.Why = false, "seed "+strconv.FormatUint(w.opts.Seed, 10)
+		if s.breaks != breaksAny {
+			terms.Name, terms.Now = s.name, s.breaks == breaksNow
+		}
+		w.begin(p, s, whatBreaker, core.Event{Kind: core.EventBreak}, terms)
 	default:
-		cfg.Machine = core.MachineInspection
+		w.begin(p, s, whatObserver, core.Event{Kind: core.EventLook}, core.Config{Name: name})
 	}
-	u := w.newUnit(s.process, cfg)
-	if u == nil {
-		return
-	}
-	s.unit, u.slot, s.phase = u, s, phaseEnding
-	if s.role == roleCompanion {
-		s.phase = phaseHolding // it leaves when it likes, joined or not
-		w.next(s, w.chance.exponential(2*int64(w.opts.Hold)))
-	}
-	w.tell(u, ev)
 }
 
-// over: the actor's machine has ended.
+// over: the actor's claim has ended.
 func (w *world) over(s *slot) {
 	s.unit, s.phase, s.tenure = nil, phaseThinking, ""
 	s.turn++
-	switch s.role {
-	case roleOrchestrator:
-		w.next(s, w.chance.exponential(int64(w.opts.Think)))
-		w.closeSession(s.process)
-	case roleCompanion: // waits to be sent for
+	switch {
+	case s.process.closing:
+	case s.role == roleOrchestrator:
+		w.next(s, w.think())
+	case s.role == roleCompanion: // waits to be sent for
+	case s.breaks == breaksNow:
+		s.breaks = breaksAgain
+		w.next(s, int64(w.life))
 	default:
+		s.breaks = breaksAny
 		w.next(s, w.chance.exponential(2*int64(w.life)))
 	}
+}
+
+// idle is for how long a client keeps a session that nothing stands on.
+const idle = 10 * time.Second
+
+// think is for how long an actor wants nothing. Where sessions fall idle, it comes back as
+// one is being left, or long after that.
+func (w *world) think() int64 {
+	switch {
+	case !w.opts.Idles:
+		return w.chance.exponential(int64(w.opts.Think))
+	case w.chance.oneIn(2):
+		return int64(idle) + w.chance.upTo(6*int64(w.faults.Mean))
+	}
+	return w.chance.between(int64(idle), int64(time.Minute))
 }
 
 // settle ends the faults: no actor starts anything, companions and breakers go,
@@ -237,16 +348,73 @@ func (w *world) settle() {
 	w.calm, w.calmAfter, w.progress = true, w.events, w.now
 	for _, p := range w.processes {
 		for _, s := range p.slots {
-			if s.role == roleCompanion && s.unit != nil && s.phase == phaseHolding {
+			switch {
+			case s.phase != phaseHolding:
+			case s.role == roleCompanion:
 				w.next(s, 0)
-			}
-			if s.role == roleOrchestrator && s.phase == phaseHolding {
+			case s.role == roleOrchestrator:
 				w.next(s, w.chance.upTo(int64(w.life)/4))
 			}
 		}
-		if !p.dead {
-			w.queue.push(item{at: max(w.now, p.pausedUntil), kind: occasionCalm, process: p})
+	}
+	if w.opts.Shared {
+		w.calmly()
+	}
+}
+
+// calmly has each process that lives begin to keep its session, and with it what it may have
+// forgotten to give back, or end that once newcomers have got all.
+func (w *world) calmly() {
+	for _, p := range w.processes {
+		w.queue.push(item{at: max(w.now, p.pausedUntil), kind: occasionCalm, process: p})
+	}
+}
+
+func (w *world) keep(p *process) {
+	i := slices.IndexFunc(p.units, func(u *unit) bool { return u.what == whatKeeper })
+	switch {
+	case p.host == nil || p.closing:
+	case !w.newcome && i < 0:
+		terms := w.terms(p, "kept-"+strconv.Itoa(p.number))
+		w.begin(p, nil, whatKeeper, core.Event{Kind: core.EventAcquire, Wait: core.Forever}, terms)
+	case w.newcome && i >= 0:
+		w.stop(p.units[i], core.EventRelease.String())
+		w.tell(p, core.Event{Kind: core.EventRelease, Claim: p.units[i].number})
+	}
+}
+
+// allOver reports whether no actor starts anything any more, and none asks or holds.
+func (w *world) allOver() bool {
+	if !w.calm || w.stats.waiting > 0 {
+		return false
+	}
+	for _, p := range w.processes {
+		if slices.ContainsFunc(p.units, func(u *unit) bool { return u.what == whatPermit }) {
+			return false
 		}
+		for _, s := range p.slots {
+			if w.opts.Once && s.turns == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// newcomers come when all is over: each wants all of a name, and must get it.
+func (w *world) newcomers() {
+	w.say("all is over, and newcomers want all that there is")
+	p := &process{number: len(w.processes), computer: w.processes[0].computer, onSession: true}
+	w.processes = append(w.processes, p)
+	w.start(p)
+	w.progress, w.newcome = w.now, true
+	for _, name := range w.names {
+		s := &slot{number: 0, process: p}
+		p.slots = append(p.slots, s)
+		w.ask(s, name, core.Event{
+			Kind: core.EventPermit, Capacity: uint32(w.opts.Capacity), Width: uint32(w.opts.Width),
+			Weight: uint32(w.opts.Capacity * w.opts.Width), Wait: core.Forever,
+		})
 	}
 }
 
@@ -254,15 +422,12 @@ func (w *world) settle() {
 func (w *world) starving() {
 	for _, p := range w.processes {
 		for _, u := range p.units {
-			if u.waiting {
-				w.checker.Found(w.now, check.Waiter(u.label, u.machine.String(), false), u.name)
-			}
-			for _, permit := range u.permits {
-				if permit.waiting && w.newcome {
-					w.checker.Found(w.now, check.Newcomer(permit.label, u.machine.String(), false), u.name)
-				} else if permit.waiting {
-					w.checker.Found(w.now, check.Waiter(permit.label, u.machine.String(), false), u.name)
-				}
+			switch {
+			case !u.waiting:
+			case w.newcome:
+				w.checker.Found(w.now, check.Newcomer(u.label, "waiting", false), u.name)
+			default:
+				w.checker.Found(w.now, check.Waiter(u.label, "waiting", false), u.name)
 			}
 		}
 	}

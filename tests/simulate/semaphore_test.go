@@ -73,7 +73,7 @@ func commitsToServe(t *testing.T, waiters int, kept bool) (commits int) {
 		w.start(p)
 		keeper = &slot{process: p}
 		w.ask(keeper, w.names[0], core.Event{
-			Kind: core.EventAcquire, Capacity: uint32(waiters), Width: 1, Weight: uint32(waiters), Wait: core.Forever,
+			Kind: core.EventPermit, Capacity: uint32(waiters), Width: 1, Weight: uint32(waiters), Wait: core.Forever,
 		})
 		play(func() bool { return keeper.phase == phaseHolding })
 	}

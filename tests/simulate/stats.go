@@ -20,6 +20,8 @@ type stats struct {
 	// intervals is how many poll intervals all waiters have waited.
 	intervals uint64
 
+	said [256]int // notices, by their kinds
+
 	longest int64
 	turns   []int
 	holds   int
@@ -65,7 +67,7 @@ func (s *stats) vacancy(name string) *vacancy {
 func (s *stats) request(u *unit, a *core.Action) {
 	s.requests[a.Kind.String()]++
 	s.total++
-	if u.waiting && !check.Changes(a.Kind) {
+	if u != nil && u.waiting && !check.Changes(a.Kind) {
 		s.polls++
 	}
 }

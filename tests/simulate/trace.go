@@ -21,9 +21,9 @@ func (w *world) foldText(s string) {
 }
 
 // note adds a Step to the hash, and to the trace in words.
-func (w *world) note(u *unit, ev *core.Event, actions []core.Action) {
+func (w *world) note(p *process, ev *core.Event, actions []core.Action) {
 	w.fold(uint64(w.now))
-	w.foldText(u.label)
+	w.fold(uint64(p.number)<<32 | ev.Claim)
 	w.fold(uint64(ev.Kind)<<32 | uint64(ev.Outcome)<<16 | uint64(ev.Class))
 	for i := range actions {
 		a := &actions[i]
@@ -34,19 +34,27 @@ func (w *world) note(u *unit, ev *core.Event, actions []core.Action) {
 	if w.trace == nil {
 		return
 	}
-	w.say("%s: %s -> %s", u.label, inWords(ev), u.machine)
+	w.say("%s: %s%s -> %s", p, of(p, ev.Claim), inWords(ev), p.host.Client)
 	for i := range actions {
 		if a := &actions[i]; a.Kind != core.ActionWake {
-			w.say("    %s", actionInWords(u.process.computer, a))
+			w.say("    %s%s", of(p, a.Claim), actionInWords(p.computer, a))
 		}
 	}
+}
+
+// of names the claim that something is about.
+func of(p *process, claim uint64) string {
+	if u := p.unit(claim); u != nil {
+		return u.label + " "
+	}
+	return ""
 }
 
 func (w *world) noteApply(r *request, reply *core.Event) {
 	w.fold(uint64(w.now))
 	w.fold(uint64(r.action.Request)<<16 | uint64(reply.Outcome))
 	if w.trace != nil {
-		w.say("the store takes %s's %s of %s: %s", r.unit.label, r.action.Kind, r.action.Key, reply.Outcome)
+		w.say("the store takes %s's %s of %s: %s", r.process, r.action.Kind, r.action.Key, reply.Outcome)
 	}
 }
 
@@ -96,8 +104,8 @@ func inWords(ev *core.Event) string {
 			text += " " + short(ev.Body)
 		}
 		return text
-	case core.EventAcquire:
-		return "acquire, wait " + ev.Wait.String()
+	case core.EventAcquire, core.EventInvoke, core.EventPermit:
+		return ev.Kind.String() + ", wait " + ev.Wait.String()
 	default:
 		return ev.Kind.String()
 	}
@@ -115,8 +123,8 @@ func actionInWords(c *computer, a *core.Action) string {
 	add(a.Epoch != 0, "epoch %d", a.Epoch)
 	add(a.Token != 0, "token %d", a.Token)
 	add(a.Holder != "", "tenure %s", a.Holder)
-	add(a.Session != "", "session %s", a.Session)
-	add(a.At != 0, "until %v", time.Duration(c.trueAt(a.At)).Round(time.Microsecond))
+	add(a.On != 0, "on session %d", a.On)
+	add(a.At > 0, "until %v", time.Duration(c.trueAt(a.At)).Round(time.Microsecond))
 	add(len(a.Body) > 0, "%s", short(a.Body))
 	return strings.Join(words, " ")
 }

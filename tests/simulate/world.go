@@ -3,6 +3,7 @@ package simulate
 import (
 	"hash"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,17 +24,17 @@ type world struct {
 	store  store
 	life   time.Duration // what times are measured by: the TTL, or 5 s
 	expiry core.Expiry
-	bells  bool // hosts tell their own waiters of a release
 
 	processes  []*process
 	companions []*slot
+	breakers   []*slot
 	names      []string
-	seen       map[*computer]map[string]sighting // what computers remember between machines
-	beats      map[string]int                    // the process that put it first, + 1
-	newest     map[string]*request               // the last put to a key
+	memory     map[*computer]map[string][]byte // what a process leaves to the next one of its boot
+	watchers   map[string][]*process           // of a key
+	beats      map[string]int                  // the process that put it first, + 1
+	newest     map[string]*request             // the last put to a key
 	meters     map[string]*meter
-	pending    []told
-	machines   int
+	claims     int
 	lives      int
 
 	outageUntil int64
@@ -60,8 +61,8 @@ func newWorld(opts Options) *world {
 	opts = opts.settle(c)
 	w := &world{
 		opts: opts, faults: opts.Faults, chance: c, stats: newStats(opts.TTL), store: newStore(opts.Faults),
-		life: max(opts.TTL, 5*time.Second), bells: c.oneIn(2), hash: fnv.New64a(),
-		seen: map[*computer]map[string]sighting{}, beats: map[string]int{}, newest: map[string]*request{}, meters: map[string]*meter{},
+		life: max(opts.TTL, 5*time.Second), hash: fnv.New64a(),
+		memory: map[*computer]map[string][]byte{}, watchers: map[string][]*process{}, beats: map[string]int{}, newest: map[string]*request{}, meters: map[string]*meter{},
 		checker: NewChecker(Rules{Overlaps: !opts.promised(), Keep: 2}),
 	}
 	if opts.Trace {
@@ -95,7 +96,7 @@ func (w *world) populate() {
 		if w.faults.InOrder || o.BootAnywhere {
 			k.boot = "boot-" + strconv.Itoa(i)
 		}
-		computers[i], w.seen[k] = k, map[string]sighting{}
+		computers[i], w.memory[k] = k, map[string][]byte{}
 	}
 	add := func(r role, p *process) *process {
 		if p == nil {
@@ -109,6 +110,8 @@ func (w *world) populate() {
 			w.stats.actors++
 		case roleCompanion:
 			w.companions = append(w.companions, s)
+		case roleBreaker:
+			w.breakers = append(w.breakers, s)
 		}
 		return p
 	}
@@ -127,7 +130,7 @@ func (w *world) populate() {
 	for range o.Companions {
 		add(roleCompanion, nil)
 	}
-	if endless := o.TTL < 0; strict && !o.Once && (c.oneIn(3) || endless) {
+	if endless := o.TTL < 0; strict && !o.Once && (c.oneIn(3) || endless || o.Works) {
 		add(roleBreaker, nil)
 	}
 	if strict && !o.Once && c.oneIn(3) {
@@ -175,7 +178,7 @@ func (w *world) run() {
 		if w.postponed(&it) {
 			continue
 		}
-		if !w.calm || it.unit != nil || it.request != nil {
+		if !w.calm || it.kind == occasionWake || it.request != nil {
 			w.played = w.now
 		}
 		w.happen(&it)
@@ -198,30 +201,29 @@ func (w *world) full() bool {
 	return w.events-w.calmAfter > w.opts.mostEvents*uint64(10+w.opts.Actors)
 }
 
-// leftovers: nothing is to come any more, so no machine may be in the middle of something.
+// leftovers: nothing is to come any more, so no client may be in the middle of something.
 func (w *world) leftovers() {
 	for _, p := range w.processes {
 		for _, u := range p.units {
-			w.checker.fail(w.now, check.QuietWhenIdle, "%s is %s and goes nowhere from there", u.label, u.machine)
+			w.checker.fail(w.now, check.QuietWhenIdle, "%s has not ended and goes nowhere", u.label)
+		}
+		if p.host != nil && !p.host.Client.Idle() {
+			w.checker.fail(w.now, check.QuietWhenIdle, "%s has no claims, waits for nothing, and is not idle", p)
 		}
 	}
 }
 
 // postponed keeps what would happen in a process that stands still until it goes on.
 func (w *world) postponed(it *item) bool {
-	var p *process
+	p := it.process
 	switch it.kind {
 	case occasionAnswer:
-		p = it.request.unit.process
+		p = it.request.process
 	case occasionWake:
-		if it.turn != it.unit.wakeTurn {
+		if it.turn != p.wakeTurn {
 			return true
 		}
-		p = it.unit.process
-	case occasionPoke:
-		p = it.unit.process
-	case occasionScript:
-		p = it.process
+	case occasionChange, occasionPoke, occasionScript, occasionClose:
 	default:
 		return false
 	}
@@ -240,18 +242,18 @@ func (w *world) happen(it *item) {
 	case occasionAnswer:
 		w.answer(it.request)
 	case occasionWake:
-		if !it.unit.crashed {
-			w.tell(it.unit, core.Event{Kind: core.EventWoke})
-		}
+		w.tell(it.process, core.Event{Kind: core.EventWoke})
+	case occasionChange:
+		w.tell(it.process, core.Event{Kind: core.EventChanged, Key: []byte(it.key)})
 	case occasionScript:
-		if it.turn == it.slot.turn && !it.process.dead {
+		if it.turn == it.slot.turn && it.process.host != nil {
 			w.play(it.slot)
 		}
 	case occasionPoke:
 		w.poke(it.unit)
 	case occasionCalm:
 		if it.process != nil {
-			w.closeSession(it.process)
+			w.keep(it.process)
 		} else if !w.calm {
 			w.say("the faults end")
 			w.settle()
@@ -261,21 +263,22 @@ func (w *world) happen(it *item) {
 	}
 }
 
-// poke disturbs a machine that has ended: it must not move. One that still has
-// something to look after is given time, but not forever.
+// poke tells a client of a claim that has ended, or of none while it should have closed.
 func (w *world) poke(u *unit) {
-	if u.crashed {
-		return
+	p := u.process
+	switch {
+	case u.host != p.host:
+	case u.number == 0:
+		w.checker.fail(w.now, check.QuietWhenIdle, "%s has begun to close long ago", p)
+	default:
+		w.tell(p, core.Event{Kind: core.EventCancel, Claim: u.number})
 	}
-	if !u.machine.Idle() {
-		if w.now-u.endedAt > 4*int64(max(w.life, core.CorruptMin)) {
-			w.checker.fail(w.now, check.QuietWhenIdle, "%s has ended long ago and is not idle: %s", u.label, u.machine)
-		}
-		w.queue.push(item{at: w.now + int64(w.life), kind: occasionPoke, unit: u})
-		return
-	}
-	w.tell(u, core.Event{Kind: core.EventChanged})
-	w.tell(u, core.Event{Kind: core.EventWoke})
+}
+
+// pause has a process stand still from now on.
+func (w *world) pause(p *process) {
+	p.stalls, p.pausedUntil = false, w.now+w.chance.upTo(int64(w.faults.PauseFor))
+	w.say("%s stands still until %v", p, time.Duration(p.pausedUntil))
 }
 
 // trouble schedules the first pause and crash of a process and the first step of
@@ -284,6 +287,7 @@ func (w *world) trouble(p *process) {
 	f := w.faults
 	w.later(p, occasionPause, int64(f.PauseEvery))
 	w.later(p, occasionCrash, int64(f.CrashEvery))
+	w.later(p, occasionClose, int64(f.CloseEvery))
 	if f.WallSteps {
 		w.later(p, occasionStep, 2*int64(w.life))
 	}
@@ -302,9 +306,8 @@ func (w *world) outage() { w.later(nil, occasionPause, int64(w.faults.OutageEver
 func (w *world) misfortune(it *item) {
 	p, f, c := it.process, w.faults, w.chance
 	if it.kind == occasionRestart {
-		w.say("process %d starts again", p.number)
+		w.say("%s starts again", p)
 		w.start(p)
-		w.later(p, occasionCrash, int64(f.CrashEvery))
 		return
 	}
 	if w.calm {
@@ -316,13 +319,22 @@ func (w *world) misfortune(it *item) {
 		w.say("no process reaches the store until %v", time.Duration(w.outageUntil))
 		w.outage()
 	case it.kind == occasionPause:
-		p.pausedUntil = w.now + c.upTo(int64(f.PauseFor))
-		w.say("process %d stands still until %v", p.number, time.Duration(p.pausedUntil))
+		if p.stalls = c.oneIn(2); !p.stalls { // otherwise as soon as something is renewed
+			w.pause(p)
+		}
 		w.later(p, occasionPause, int64(f.PauseEvery))
 	case it.kind == occasionCrash:
-		w.say("process %d crashes", p.number)
-		w.crash(p)
-		w.queue.push(item{at: w.now + 1 + c.exponential(int64(f.RestartAfter)), kind: occasionRestart, process: p})
+		if p.host != nil {
+			w.say("%s crashes", p)
+			w.crash(p)
+			w.restart(p)
+		}
+		w.later(p, occasionCrash, int64(f.CrashEvery))
+	case it.kind == occasionClose:
+		if p.host != nil && !p.closing && !slices.ContainsFunc(p.slots, w.awaitsRemote) {
+			w.close(p)
+		}
+		w.later(p, occasionClose, int64(f.CloseEvery))
 	case it.kind == occasionStep:
 		p.computer.wall = c.within(int64(f.Skew))
 		w.later(p, occasionStep, 2*int64(w.life))

@@ -60,6 +60,7 @@ func (p *Process) Step(now core.Instant, ev core.Event) (all []core.Action, err 
 			return nil, err
 		}
 		next = next[1:]
+		all = slices.Grow(all, len(actions))
 		var wake *core.Action
 		for i := range actions {
 			a := &actions[i]
@@ -190,6 +191,20 @@ func (p *Process) Until(c *Claim) int64 {
 		return max(s.Until, c.At)
 	}
 	return c.At
+}
+
+// Relied is the Mono until which what a renewal is of was relied on, or the new one if nobody
+// relied on it.
+func (p *Process) Relied(a *core.Action) int64 {
+	if s := p.Session(a.On); a.Claim == 0 && s != nil {
+		return s.Until
+	}
+	for i := range p.Claims {
+		if c := &p.Claims[i]; a.Claim != 0 && c.Number == a.Claim && c.State != Waiting && p.Until(c) != 0 {
+			return p.Until(c)
+		}
+	}
+	return a.At
 }
 
 // Session is the one of a number that is in force, or nil.

@@ -17,6 +17,7 @@ const (
 	NoClobber         = "NoClobber"
 	EventuallyHeld    = "EventuallyHeld"
 	QuietWhenIdle     = "QuietWhenIdle"
+	CallEndsBelief    = "CallEndsBelief"
 )
 
 // Violation is what a checker found: its name, and what happened, in words.

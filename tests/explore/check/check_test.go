@@ -114,47 +114,56 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// stepper is a machine as far as a Guard looks at one.
+// stepper is a client as far as a Transcript looks at one.
 type stepper struct{ idle bool }
 
 func (s stepper) Step(core.Instant, core.Event) ([]core.Action, error) { return nil, nil }
 func (s stepper) Idle() bool                                           { return s.idle }
 func (s stepper) String() string                                       { return "toy" }
 
-func TestGuard(t *testing.T) {
+// TestTranscript: what a client may say of a claim, and send for it.
+func TestTranscript(t *testing.T) {
 	act := func(kinds ...core.ActionKind) (out []core.Action) {
 		for _, k := range kinds {
-			out = append(out, core.Action{Kind: k, Key: "k"})
+			out = append(out, core.Action{Kind: k, Claim: 1, Key: "k"})
 		}
 		return out
 	}
 	for _, c := range []struct {
 		what    string
+		of      core.EventKind
 		idle    bool
 		actions []core.Action
 		checker string
 	}{
-		{"holds and renews", false, act(core.ActionHeld, core.ActionPut, core.ActionRenewed, core.ActionWake), ""},
-		{"ends", true, act(core.ActionLost), ""},
-		{"writes after lost", false, act(core.ActionLost, core.ActionPut), check.NoClobber},
-		{"creates after refused", false, act(core.ActionRefused, core.ActionCreate), check.NoClobber},
-		{"deletes after left", false, act(core.ActionLeft, core.ActionDelete), check.NoClobber},
-		{"writes after released", true, act(core.ActionReleased, core.ActionPut), check.NoClobber},
-		{"removes superseded versions after released", false, act(core.ActionReleased, core.ActionDelete), ""},
-		{"looks again after released", false, act(core.ActionReleased, core.ActionGet), ""},
-		{"holds after lost", true, act(core.ActionLost, core.ActionHeld), check.NoResurrection},
-		{"ends twice", true, act(core.ActionLost, core.ActionReleased), check.NoResurrection},
-		{"sets a timer and waits for none", true, act(core.ActionWake), check.QuietWhenIdle},
-		{"is lost and not idle", false, act(core.ActionLost), check.QuietWhenIdle},
+		{"holds and renews", core.EventAcquire, false, act(core.ActionHeld, core.ActionPut, core.ActionRenewed, core.ActionWake), ""},
+		{"ends", core.EventAcquire, true, act(core.ActionLost), ""},
+		{"writes after lost", core.EventAcquire, false, act(core.ActionLost, core.ActionPut), check.NoClobber},
+		{"creates after refused", core.EventAcquire, false, act(core.ActionRefused, core.ActionCreate), check.NoClobber},
+		{"deletes after left", core.EventAcquire, false, act(core.ActionLeft, core.ActionDelete), check.NoClobber},
+		{"removes superseded versions after released", core.EventAcquire, false, act(core.ActionReleased, core.ActionDelete), ""},
+		{"looks again after released", core.EventAcquire, false, act(core.ActionReleased, core.ActionGet), ""},
+		{"holds after lost", core.EventAcquire, true, act(core.ActionLost, core.ActionHeld), check.NoResurrection},
+		{"ends twice", core.EventAcquire, true, act(core.ActionLost, core.ActionReleased), check.NoResurrection},
+		{"sets a timer and waits for none", core.EventAcquire, true, act(core.ActionWake), check.QuietWhenIdle},
+		{"is idle, and has not ended", core.EventAcquire, true, act(core.ActionWaiting), check.QuietWhenIdle},
+		{"waits, holds and gives back", core.EventPermit, true, act(core.ActionWaiting, core.ActionHeld, core.ActionReleased), ""},
+		{"holds twice", core.EventPermit, false, act(core.ActionHeld, core.ActionHeld), check.NoResurrection},
+		{"is refused what it holds", core.EventPermit, false, act(core.ActionHeld, core.ActionRefused), check.NoResurrection},
 	} {
-		var g check.Guard
-		wants(t, c.what, g.Watch(stepper{c.idle}, c.actions), c.checker)
+		var said check.Transcript
+		said.Heard(&core.Event{Kind: c.of, Claim: 1, Terms: &core.Config{Name: "n"}})
+		twin := said.Copy()
+		before := string(said.AppendState(nil))
+		wants(t, c.what, twin.Watch(stepper{c.idle}, c.actions), c.checker)
+		if string(said.AppendState(nil)) != before {
+			t.Errorf("%s: a copy and its original are one", c.what)
+		}
 	}
-	var again check.Guard
-	release := core.Action{Kind: core.ActionPut, Body: []byte(`{"released_at":"now"}`)}
-	wants(t, "releases its late renewal", again.Watch(stepper{}, []core.Action{{Kind: core.ActionReleased}, release}), "")
-	own := check.Guard{Own: func(_ core.ActionKind, key string) bool { return key == "mine" }}
-	wants(t, "puts over another's", own.Watch(stepper{}, act(core.ActionPut)), check.NoClobber)
+	var again check.Transcript
+	again.Heard(&core.Event{Kind: core.EventAcquire, Claim: 1, Terms: &core.Config{Name: "n"}})
+	wants(t, "waits", again.Forgotten(), check.QuietWhenIdle)
+	wants(t, "renews what has expired", check.Renewed(9, 9, 20), check.NoResurrection)
 }
 
 func TestWaiter(t *testing.T) {

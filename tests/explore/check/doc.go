@@ -15,12 +15,14 @@
 //   - NoResurrection: a tenure that a version has ended (released, broken or
 //     another's) is not the value again, and what has ended or expired is not said to
 //     be held or renewed.
-//   - NoClobber: a machine that said lost, refused or left sends nothing any more
-//     that changes the store, but for what releases a refused attempt, and no machine
-//     puts over what is not its own.
+//   - NoClobber: nothing that changes the store is sent for a claim that was lost, refused
+//     or left, but for what releases a refused attempt, and no process puts over what is
+//     not its own.
 //   - EventuallyHeld: when all others have stopped, the waiter gets the lease.
-//   - QuietWhenIdle: a machine that has ended waits for nothing and sends nothing, and a
-//     client that waits for nothing has no claim that could end.
+//   - QuietWhenIdle: a client that waits for nothing has no claim that could end, and wants
+//     no wake.
+//   - CallEndsBelief: what a session is told to be broken is not believed as long as that
+//     session lasts, until its client has found out.
 //
 // And of invocations:
 //

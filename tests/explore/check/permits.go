@@ -3,8 +3,6 @@ package check
 import (
 	"slices"
 	"strings"
-
-	"github.com/mopslock/mopslock/core"
 )
 
 // The names of the checkers of semaphores.
@@ -82,87 +80,4 @@ func Newcomer(actor, state string, held bool) *Violation {
 		return nil
 	}
 	return found(NothingLeaks, "%s wants all, and no other holds anything: it is %s forever", actor, state)
-}
-
-// Desk watches one semaphore: what it says of each permit, and what it sends. Its
-// zero value is ready, and Copy is independent.
-type Desk struct {
-	open []uint64 // numbers of permits that were asked for and have not ended
-	held []uint64 // those of them that are held
-}
-
-// Copy is an independent copy.
-func (d *Desk) Copy() Desk { return Desk{slices.Clone(d.open), slices.Clone(d.held)} }
-
-// AppendState appends all that is remembered as canonical bytes.
-func (d *Desk) AppendState(dst []byte) []byte {
-	for _, list := range [][]uint64{d.open, d.held} {
-		dst = append(dst, byte(len(list)))
-		for _, n := range list {
-			dst = append(dst, byte(n), byte(n>>8), byte(n>>16))
-		}
-	}
-	return dst
-}
-
-// Asked tells of a permit, or a limit, that is asked for.
-func (d *Desk) Asked(number uint64) { d.open = append(d.open, number) }
-
-// Watch looks at the actions of one Step, in their order.
-func (d *Desk) Watch(m core.Stepper, name string, actions []core.Action) *Violation {
-	wake := false
-	for i := range actions {
-		a := &actions[i]
-		v := d.sent(a, name)
-		if a.Permit != 0 {
-			v = d.said(a)
-		}
-		if v != nil {
-			return v
-		}
-		wake = wake || a.Kind == core.ActionWake
-	}
-	if !m.Idle() {
-		return nil
-	}
-	if len(d.open) > 0 {
-		return found(QuietWhenIdle, "a semaphore that waits for nothing, %s, has not said what became of permit %d", m, d.open[0])
-	}
-	if wake {
-		return found(QuietWhenIdle, "a semaphore that waits for nothing, %s, wants to be woken", m)
-	}
-	return nil
-}
-
-// said takes one notice of a permit.
-func (d *Desk) said(a *core.Action) *Violation {
-	at, held := slices.Index(d.open, a.Permit), slices.Index(d.held, a.Permit)
-	switch {
-	case at < 0:
-		return found(NoResurrection, "a semaphore says %s of permit %d, which has ended", a.Kind, a.Permit)
-	case a.Kind == core.ActionHeld && held < 0:
-		d.held = append(d.held, a.Permit)
-		return nil
-	case held >= 0 && a.Kind != core.ActionLost && a.Kind != core.ActionReleased:
-		return found(NoResurrection, "a semaphore says %s of permit %d, which is held", a.Kind, a.Permit)
-	case a.Kind == core.ActionWaiting:
-		return nil
-	}
-	d.open = slices.Delete(d.open, at, at+1)
-	if held >= 0 {
-		d.held = slices.Delete(d.held, held, held+1)
-	}
-	return nil
-}
-
-// sent takes one request: a semaphore creates versions of its name, and deletes old ones.
-func (d *Desk) sent(a *core.Action, name string) *Violation {
-	own := strings.HasPrefix(a.Key, name+"/")
-	switch {
-	case a.Kind == core.ActionPut,
-		a.Kind == core.ActionCreate && (!own || !strings.HasSuffix(a.Key, "/v")),
-		a.Kind == core.ActionDelete && !own:
-		return found(NoClobber, "a semaphore sends %s of %s, which is not its own", a.Kind, a.Key)
-	}
-	return nil
 }

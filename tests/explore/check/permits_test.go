@@ -3,7 +3,6 @@ package check_test
 import (
 	"testing"
 
-	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
@@ -38,41 +37,4 @@ func TestGrant(t *testing.T) {
 	}
 	wants(t, "newcomer", check.Newcomer("N", "waiting", false), check.NothingLeaks)
 	wants(t, "newcomer that holds", check.Newcomer("N", "held", true), "")
-}
-
-// TestDesk: what a semaphore may say of a permit, and send.
-func TestDesk(t *testing.T) {
-	say := func(kinds ...core.ActionKind) (out []core.Action) {
-		for _, k := range kinds {
-			out = append(out, core.Action{Kind: k, Permit: 1})
-		}
-		return out
-	}
-	send := func(kind core.ActionKind, key string) []core.Action { return []core.Action{{Kind: kind, Key: key}} }
-	for _, c := range []struct {
-		what    string
-		idle    bool
-		actions []core.Action
-		checker string
-	}{
-		{"waits, holds and gives back", true, say(core.ActionWaiting, core.ActionHeld, core.ActionReleased), ""},
-		{"is refused", true, say(core.ActionRefused), ""},
-		{"is lost twice", false, say(core.ActionHeld, core.ActionLost, core.ActionLost), check.NoResurrection},
-		{"holds twice", false, say(core.ActionHeld, core.ActionHeld), check.NoResurrection},
-		{"is refused what it holds", false, say(core.ActionHeld, core.ActionRefused), check.NoResurrection},
-		{"forgets one", true, say(core.ActionHeld), check.QuietWhenIdle},
-		{"wants to be woken", true, append(say(core.ActionRefused), core.Action{Kind: core.ActionWake}), check.QuietWhenIdle},
-		{"creates a version", false, send(core.ActionCreate, "n/_mopslock/0/v"), ""},
-		{"creates another's", false, send(core.ActionCreate, "m/_mopslock/0/v"), check.NoClobber},
-		{"puts", false, send(core.ActionPut, "n/_mopslock/0/v"), check.NoClobber},
-		{"deletes another's", false, send(core.ActionDelete, "m/_mopslock/0/v"), check.NoClobber},
-	} {
-		var d check.Desk
-		d.Asked(1)
-		twin := d.Copy()
-		wants(t, c.what, twin.Watch(stepper{c.idle}, "n", c.actions), c.checker)
-		if string(d.AppendState(nil)) != string([]byte{1, 1, 0, 0, 0}) {
-			t.Errorf("%s: a copy and its original are one", c.what)
-		}
-	}
 }

@@ -239,3 +239,26 @@ func (l *Ledger) Put(actor, key string) *Violation {
 
 // put is an object of one process's own, and whose it is.
 type put struct{ key, actor string }
+
+// Changes reports whether a request changes the store.
+func Changes(verb core.ActionKind) bool {
+	switch verb {
+	case core.ActionPut, core.ActionCreate, core.ActionDelete, core.ActionCreateResult, core.ActionPutResult:
+		return true
+	}
+	return false
+}
+
+// releasesAfter reports whether a machine that has said end may send this: a release of what
+// it may have left.
+func releasesAfter(end core.ActionKind, a *core.Action) bool {
+	switch body := string(a.Body); a.Kind {
+	case core.ActionPut:
+		return (end == core.ActionReleased || end == core.ActionRefused) && strings.Contains(body, `"released_at"`)
+	case core.ActionDelete: // of superseded versions
+		return end == core.ActionReleased
+	case core.ActionCreate:
+		return end == core.ActionRefused && strings.Contains(body, `"state": "released"`)
+	}
+	return false
+}
