@@ -363,8 +363,6 @@ func openMap(dst []byte) mapWriter {
 }
 
 // close writes the header, since the count is known only now.
-//
-//go:noinline
 func (m *mapWriter) close() []byte {
 	if m.n < 16 {
 		m.dst[m.head] |= byte(m.n)
@@ -378,14 +376,11 @@ func (m *mapWriter) close() []byte {
 }
 
 // key begins an entry.
-//
-//go:noinline
 func (m *mapWriter) key(key string) {
 	m.n++
 	m.dst = append(m.dst, key...)
 }
 
-//go:noinline
 func (m *mapWriter) int(key string, v int64) {
 	if v != 0 {
 		m.n++
@@ -393,7 +388,6 @@ func (m *mapWriter) int(key string, v int64) {
 	}
 }
 
-//go:noinline
 func (m *mapWriter) uint(key string, v uint64) {
 	if v != 0 {
 		m.n++
@@ -420,7 +414,6 @@ func (m *mapWriter) bin(key string, b []byte) {
 	}
 }
 
-//go:noinline
 func (m *mapWriter) bool(key string, v bool) {
 	if v {
 		m.key(key)

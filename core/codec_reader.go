@@ -33,9 +33,6 @@ func newReader(b []byte) reader {
 	return d
 }
 
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (d *reader) fail(rule string, at int) {
 	if d.rule == "" {
 		d.rule, d.at = rule, at
@@ -66,8 +63,6 @@ func (d *reader) key(field fieldSet, key string) bool {
 }
 
 // steps over item if it comes next.
-//
-//go:noinline
 func (d *reader) steps(item string) bool {
 	end := d.i + len(item)
 	if end > len(d.b) || string(d.b[d.i:end]) != item {

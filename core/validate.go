@@ -40,9 +40,6 @@ func (c Config) WithDefaults() Config {
 type faults string
 
 // require adds the text only if the rule is broken: a Config is validated for each lease.
-// It is not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (f *faults) require(ok bool, text string) {
 	if ok {
 		return

@@ -150,8 +150,6 @@ func (c *Client) finish() []core.Action {
 }
 
 // emit adds an action, which is the caller's to fill in where it stands.
-//
-//go:noinline
 func (c *Client) emit(kind core.ActionKind) *core.Action {
 	n := len(c.out)
 	c.out = c.out[:n+1]

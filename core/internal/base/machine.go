@@ -133,9 +133,6 @@ func (m *Machine) Idle() bool { return m.Flight.ID == 0 && m.Timers.Earliest() =
 
 // Emit adds an action, which is the caller's to fill in where it stands: one of
 // its size is expensive to hand over. There is room for MaxActions.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (m *Machine) Emit(kind core.ActionKind) *core.Action {
 	n := len(m.Out)
 	m.Out = m.Out[:n+1]
@@ -161,9 +158,6 @@ func (m *Machine) Land(ev *core.Event) (Flight, bool) {
 func (m *Machine) Abandon() { m.Flight = Flight{} }
 
 // Send adds a request.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (m *Machine) Send(kind core.ActionKind, limit core.Duration) *core.Action {
 	m.Issued++
 	m.Flight = Flight{ID: m.Issued, Verb: kind, Sent: m.Now.Mono}
@@ -194,9 +188,6 @@ func (m *Machine) RanOut(which timer) bool {
 func (m *Machine) Until(at int64) core.Duration { return core.Duration(at - m.Now.Mono) }
 
 // RequestLimit bounds a request so that three fit before the deadline.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (m *Machine) RequestLimit(deadline int64) core.Duration {
 	if deadline == Unset {
 		return core.RequestLimit
@@ -234,9 +225,6 @@ func (m *Machine) RetryDelay(n int, class core.Class, deadline int64) core.Durat
 }
 
 // Later spaces the next attempt at whatever the state is about.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (m *Machine) Later(deadline int64) {
 	m.Timers[TimerNext] = m.In(m.RetryDelay(m.Retries, m.Class, deadline))
 	m.Retries++

@@ -6,21 +6,12 @@ import "github.com/mopslock/mopslock/core/internal/octets"
 // the value.
 type Writer []byte
 
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (w *Writer) Text(before, s string) { *w = AppendText(append(*w, before...), s) }
 
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (w *Writer) Number(before string, n uint64) {
 	*w = octets.AppendDecimal(append(*w, before...), n)
 }
 
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (w *Writer) Stamp(before string, wall int64) {
 	*w = append(*w, before...)
 	if wall != 0 {
@@ -29,22 +20,13 @@ func (w *Writer) Stamp(before string, wall int64) {
 }
 
 // Raw writes the text between values.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (w *Writer) Raw(s string) { *w = append(*w, s...) }
 
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (w *Writer) Seconds(before string, nanos int64) {
 	*w = AppendSeconds(append(*w, before...), nanos)
 }
 
 // Maybe writes a text, or nothing if it is empty.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (w *Writer) Maybe(before, s string) {
 	if s != "" {
 		w.Text(before, s)

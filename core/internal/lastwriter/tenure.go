@@ -61,9 +61,6 @@ func newTenure(cfg core.Config) (Tenure, error) {
 // span is how long after its stamp a write may be relied on. TTL - margin is
 // our own rule. 0.9 E is for the others on this name, which may judge us by the
 // shortest TTL of any of us (E) whatever our record says.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (t *Tenure) span() core.Duration {
 	return min(t.Cfg.TTL.Duration()-t.Cfg.Margin, t.Shortest/10*9)
 }

@@ -13,8 +13,6 @@ const TwoDigits = "" +
 
 // AppendDecimal appends n.
 // It is not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func AppendDecimal(dst []byte, n uint64) []byte {
 	var b [20]byte
 	at := len(b)

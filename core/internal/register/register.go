@@ -135,9 +135,6 @@ func (r *Register) ApplyHostState(ev *core.Event) {
 }
 
 // Ask sends a request for a purpose.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (r *Register) Ask(why Purpose, verb core.ActionKind, key string, limit core.Duration) *core.Action {
 	r.Doing, r.Key = why, key
 	return r.Send(verb, limit)
@@ -152,9 +149,6 @@ func (r *Register) KeyAbove() string {
 }
 
 // Write sends a put or a create of the record that stands in body.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (r *Register) Write(why Purpose, verb core.ActionKind, key string, limit core.Duration) *core.Action {
 	a := r.Ask(why, verb, key, limit)
 	a.Type, a.Body = core.RegisterType, r.Body
@@ -173,9 +167,6 @@ func (r *Register) CreateBody(v *OwnVersion, limit core.Duration) {
 }
 
 // Successor is the version that follows cur with all that a version copies.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (r *Register) Successor(state core.VersionState) OwnVersion {
 	c := &r.Cur
 	return OwnVersion{

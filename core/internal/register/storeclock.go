@@ -18,9 +18,6 @@ func (s StoreClockSample) reaches(stamp int64) int64 {
 }
 
 // better is the sample that bounds the store's clock more closely.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func better(a, b StoreClockSample) StoreClockSample {
 	switch {
 	case a.At == 0:

@@ -37,9 +37,6 @@ func epochKey(prefix string, n core.Epoch) string {
 	return prefix + string(digits[:])
 }
 
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func VersionKey(prefix string, n core.Epoch) string { return epochKey(prefix, n) + versionFile }
 
 func BeatKey(prefix string, n core.Epoch, owner string) string {
@@ -81,9 +78,6 @@ func parseCallKey(sid string, key []byte) (k uint64, ok bool) {
 
 // ParseRegisterKey takes a key of a list apart: which version, and whose beat;
 // owner is empty for the version itself.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func ParseRegisterKey(prefix string, key []byte) (n core.Epoch, owner []byte, ok bool) {
 	if len(key) < len(prefix)+epochDigits+len(versionFile) || string(key[:len(prefix)]) != prefix {
 		return 0, nil, false
@@ -185,9 +179,6 @@ func openFields(body []byte) (f fields, result ReadResult) {
 }
 
 // take reads the field if it comes next.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (f *fields) take(name string) (t jsontext.Token) {
 	if f.bad || !f.more {
 		return t
@@ -207,9 +198,6 @@ func (f *fields) take(name string) (t jsontext.Token) {
 }
 
 // need is take of a field that must be there, of one kind.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (f *fields) need(name string, kind jsontext.Kind) []byte {
 	t := f.take(name)
 	f.bad = f.bad || t.Kind != kind
@@ -217,9 +205,6 @@ func (f *fields) need(name string, kind jsontext.Kind) []byte {
 }
 
 // id is a text that can stand in a key: no record must lead us elsewhere.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (f *fields) id(name string) []byte {
 	raw := f.need(name, jsontext.TokenString)
 	f.bad = f.bad || !core.IsID(string(raw))
@@ -227,18 +212,12 @@ func (f *fields) id(name string) []byte {
 }
 
 // maybe is a text that may be absent.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (f *fields) maybe(name string) jsontext.Text {
 	t := f.take(name)
 	f.bad = f.bad || t.Kind > jsontext.TokenString
 	return t.Raw
 }
 
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (f *fields) number(name string) (n uint64) {
 	const digits = 19 // fit an int64, and nearly all of them
 	raw := f.need(name, jsontext.TokenNumber)
@@ -263,9 +242,6 @@ func (f *fields) maybeNumber(name string) (n uint64, there bool) {
 	return f.number(name), true
 }
 
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func (f *fields) seconds(name string) core.Duration {
 	raw := f.need(name, jsontext.TokenNumber)
 	if f.bad {
@@ -400,9 +376,6 @@ func HasMoreOwners(list string) (more bool) {
 }
 
 // WithOwner is the list with an id in it.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func WithOwner(list, owner string) string {
 	there, count := false, 0
 	eachOwner(list, func(id string) { there, count = there || id == owner, count+1 })

@@ -46,17 +46,11 @@ func NewNonce(r *base.RNG) Nonce { return Nonce{r.Next(), r.Next()} }
 
 const recordHead = "{\n  \"v\": 1"
 
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func writeNonce(w *jsontext.Writer, n Nonce) {
 	*w = append(n.appendHex(append(*w, ",\n  \"nonce\": \""...)), '"')
 }
 
 // end writes what all records end in: the boot's clock at the Step that emitted it.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
 func endRecord(m *base.Machine, w *jsontext.Writer) {
 	boottime := m.Now.Mono
 	if m.Cfg.Boot == "" || boottime < 0 {
