@@ -85,8 +85,9 @@ func TestTwoWinners(t *testing.T) {
 			e.Errorf("%+v", a)
 		}
 		e.p.create = nil
+		nonce := e.capability().Nonce // by which processes know a directory
 		mended, err := doctor.Examine(e.Context(), e.p, nil)
-		if e.Report, e.err = mended, err; err != nil || !mended.Capability.Mended || mended.Capability.Refused || e.capability().Refused {
+		if e.Report, e.err = mended, err; err != nil || !mended.Capability.Mended || mended.Capability.Refused || e.capability().Refused || e.capability().Nonce != nonce {
 			e.Errorf("%+v, %v", mended.Capability, err)
 		}
 		e.says("strict", "mended")

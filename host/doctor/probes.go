@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -287,7 +288,8 @@ func (x *examiner) writeCapability() error {
 	there, _ := capability.Parse(object.Body)
 	x.report.Capability.Refused = there.Refused
 	x.report.Capability.Seen = there.Seen()
-	ours := capability.Record{Nonce: uuid.NewString(), Refused: c.Doubled > 0 || c.Overwrote > 0, Why: c.text(), At: time.Now()}
+	// One that replaces a record has its nonce, by which processes know a directory.
+	ours := capability.Record{Nonce: cmp.Or(there.Nonce, uuid.NewString()), Refused: c.Doubled > 0 || c.Overwrote > 0, Why: c.text(), At: time.Now()}
 	switch {
 	case ours.Refused, err == nil && there.Refused:
 		_, err = insist(x.ctx, x, "put", capability.Key, func(ctx context.Context) (struct{}, error) {

@@ -358,11 +358,11 @@ def launch(work):
 result = mopslock.remote({place.code}, os.environ["TEXT"], launch)
 print(result.own, flush=True)
 """
-    with program(calls(place, HANGS, ttl=0.5)) as first, program(remote, TEXT=said(first)) as process:
+    with program(calls(place, HANGS, ttl=2)) as first, program(remote, TEXT=said(first)) as process:
         assert said(process) == "joined"
         first.kill()
         process.kill()
-    result = mopslock.invoke(place.store, "n", lambda _: b"by the next", wait=SOON, ttl=0.5, protocol=place.protocol)
+    result = mopslock.invoke(place.store, "n", lambda _: b"by the next", wait=SOON, ttl=2, protocol=place.protocol)
     assert (result.read(), result.own) == (b"by the next", True)
     until(lambda: place.freed("n"))
     (place.root / "n" / "result").unlink()

@@ -32,7 +32,7 @@ const (
 
 // Record is what the object says.
 type Record struct {
-	// Nonce is fresh for each request that writes a record.
+	// Nonce is fresh for each request that creates a record.
 	Nonce string
 	// Refused: a process has seen that create-if-absent is not honoured.
 	Refused bool
