@@ -53,6 +53,12 @@ func (k *asking) yes(ev core.Event) []core.Action {
 	return k.step(ev)
 }
 
+// no answers its request.
+func (k *asking) no() []core.Action {
+	k.tb.Helper()
+	return k.step(core.Event{Kind: core.EventAnswer, Request: k.m.Flight.ID, Outcome: core.OutcomeNo})
+}
+
 // page is a list's answer that shows version n.
 func (k *asking) page(n core.Epoch) core.Event { return core.Event{Entries: testPage(n)[1:]} }
 
@@ -239,5 +245,22 @@ func TestGarbageOfBusyProcess(t *testing.T) {
 	// Ten minutes of versions must stay, and what came since the last collection.
 	if left := len(w.keysOf("n")); left > 600 {
 		t.Errorf("%d versions are left of 1200", left)
+	}
+}
+
+// TestGarbageOfEmptiedName: what was to be removed when somebody emptied the prefix has the keys
+// of the versions that are made after that. None of those is removed.
+func TestGarbageOfEmptiedName(t *testing.T) {
+	k := newAsking(t, nil)
+	k.acquire(1, core.Forever)
+	k.yes(k.page(7))
+	k.yes(core.Event{Body: testValue(k.m, 7, &register.Value{Capacity: 1, Width: 1})})
+	k.m.Garbage = &register.Garbage{Keys: []string{register.VersionKey(k.m.Prefix, 1)}, Left: register.CollectMost}
+	k.no()              // v8 is there
+	k.yes(core.Event{}) // the list shows nothing, and exists says the same of v7
+	k.no()
+	k.yes(core.Event{}) // v1
+	if k.m.Cur.N != 1 || k.m.String() != "idle" || k.m.Flight.ID != 0 {
+		t.Errorf("%s at version %d, %v %s", k.m, k.m.Cur.N, k.m.Flight.Verb, k.m.Key)
 	}
 }

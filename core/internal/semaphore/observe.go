@@ -103,6 +103,7 @@ func (s *Semaphore) observed(ev *core.Event, f base.Flight) {
 			s.observationFailed()
 			return
 		}
+		s.Garbage = nil                   // the next versions get the keys of what was to be removed
 		if n := s.Observation.N; n != 0 { // only what stood above it is gone
 			s.readFrom(n)
 			return
