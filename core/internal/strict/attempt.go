@@ -98,7 +98,7 @@ func (l *Lease) readBack(ev *core.Event) {
 func (l *Lease) notThere() {
 	reason := l.Ends(&l.Machine, base.Writes)
 	switch {
-	case reason != core.ReasonNone && l.Attempt.N == 1 && l.Class.Permanent(): // it was refused, not lost
+	case reason != core.ReasonNone && l.Attempt.N == 1 && l.Reach.Class().Permanent(): // the create was refused, not lost
 		l.refuse(reason)
 	case reason != core.ReasonNone:
 		l.turnAway(reason)
