@@ -2,8 +2,7 @@ package core
 
 import (
 	"math/bits"
-
-	"github.com/mopslock/mopslock/core/internal/octets"
+	"strconv"
 )
 
 //go:generate go run ./internal/gen -dir .
@@ -81,7 +80,7 @@ type MessageError struct {
 
 // Error returns the rule behind the package's name.
 func (e *MessageError) Error() string {
-	return "mopslock: message: " + e.Rule + " (at byte " + octets.IntText(int64(e.Offset)) + ")"
+	return "mopslock: message: " + e.Rule + " (at byte " + strconv.FormatInt(int64(e.Offset), 10) + ")"
 }
 
 // Is makes errors.Is(err, &Error{Code: ErrorMessage}) true, so that a host finds all
@@ -350,8 +349,7 @@ func appendObserved(dst []byte, s *Observed) []byte {
 }
 
 // mapWriter writes one map and counts its entries. Its methods leave out a value
-// of zero. They are not inlined: at their many calls that would cost the WASM
-// guest kilobytes.
+// of zero.
 type mapWriter struct {
 	dst  []byte
 	head int // where the map's header is

@@ -1,6 +1,8 @@
 package core
 
-import "github.com/mopslock/mopslock/core/internal/octets"
+import (
+	"strconv"
+)
 
 // Config describes one machine. New validates it once and names every bad
 // field; after that it never changes.
@@ -116,8 +118,8 @@ type Config struct {
 // CheckView returns an error if no caller can have this capacity and width as its view.
 func CheckView(capacity, width uint32) error {
 	if !IsView(capacity, width) {
-		return &Error{ErrorEvent, "capacity must be from 1 to " + octets.UintText(MaxCapacity) +
-			" and width from 1 to " + octets.UintText(MaxWidth)}
+		return &Error{ErrorEvent, "capacity must be from 1 to " + strconv.FormatUint(MaxCapacity, 10) +
+			" and width from 1 to " + strconv.FormatUint(MaxWidth, 10)}
 	}
 	return nil
 }

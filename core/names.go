@@ -1,6 +1,8 @@
 package core
 
-import "github.com/mopslock/mopslock/core/internal/octets"
+import (
+	"strconv"
+)
 
 // The names of schema_gen.go are tables by number, one for each type. One table is
 // read in both directions; with switches, each direction would need a function.
@@ -13,7 +15,9 @@ func nameAt(names []string, n uint8, kind string) string {
 	return numbered(kind, n)
 }
 
-func numbered(kind string, n uint8) string { return kind + "(" + octets.UintText(uint64(n)) + ")" }
+func numbered(kind string, n uint8) string {
+	return kind + "(" + strconv.FormatUint(uint64(n), 10) + ")"
+}
 
 // numberOf returns the number that has the name. It searches from the end, where
 // the most frequent events and outcomes are.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"github.com/mopslock/mopslock/core/internal/octets"
@@ -84,7 +85,7 @@ func (c *Config) Validate() error {
 	c.validateDurations(&f)
 	f.require(octets.IsText(c.Host, MaxText), "host: at most 256 bytes of UTF-8")
 	f.require(octets.IsText(c.PID, MaxText), "pid: at most 256 bytes of UTF-8")
-	f.require(octets.IsText(string(c.Holder), MaxHolder) && !octets.HasByte(string(c.Holder), '/'),
+	f.require(octets.IsText(string(c.Holder), MaxHolder) && !strings.Contains(string(c.Holder), "/"),
 		"holder: at most 512 bytes of UTF-8, without a slash")
 	joins := c.Machine == MachineCompanion || invocation && c.Role == RoleRemote && !c.WithoutLease
 	f.require(!joins || c.Holder != "", "holder: a companion needs the tenure that it joins")
@@ -177,7 +178,7 @@ func nameRule(name string) string {
 		return "must be UTF-8"
 	case name[0] == '/' || name[len(name)-1] == '/':
 		return "must not begin or end with a slash"
-	case octets.HasByte(name, '\\'):
+	case strings.Contains(name, "\\"):
 		return "must not contain a backslash"
 	}
 	for _, r := range name {

@@ -1,6 +1,8 @@
 package buckets
 
 import (
+	"strconv"
+
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/octets"
@@ -81,7 +83,7 @@ func (b *Machine) check(ev *core.Event) error {
 		return err
 	}
 	if b.crowded(ev) {
-		return &core.Error{Code: core.ErrorEvent, Text: kind + ": at most " + octets.UintText(core.MaxAsked) + " holders at once"}
+		return &core.Error{Code: core.ErrorEvent, Text: kind + ": at most " + strconv.FormatUint(core.MaxAsked, 10) + " holders at once"}
 	}
 	return nil
 }
@@ -124,7 +126,7 @@ func (b *Machine) count() {
 		if i > 0 {
 			b.body = append(b.body, ',')
 		}
-		b.body = octets.AppendDecimal(b.body, uint64(n))
+		b.body = strconv.AppendUint(b.body, uint64(n), 10)
 	}
 	b.body = append(b.body, ']')
 	a := b.Emit(core.ActionCounted)

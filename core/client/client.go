@@ -1,6 +1,8 @@
 package client
 
 import (
+	"strconv"
+
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/capability"
@@ -192,7 +194,7 @@ func (c *Client) admit(now core.Instant, ev *core.Event) error {
 	var text string
 	switch {
 	case now.Mono < c.now.Mono:
-		code, text = core.ErrorClock, "monotonic clock went back from "+octets.IntText(c.now.Mono)+" to "+octets.IntText(now.Mono)
+		code, text = core.ErrorClock, "monotonic clock went back from "+strconv.FormatInt(c.now.Mono, 10)+" to "+strconv.FormatInt(now.Mono, 10)
 	case now.Mono > core.MaxClockRange || now.Mono < -core.MaxClockRange || now.Wall > core.MaxClockRange || now.Wall < -core.MaxClockRange:
 		code, text = core.ErrorClock, "clock out of range"
 	case c.more && ev.Kind != core.EventWoke:
@@ -209,11 +211,11 @@ func (c *Client) admit(now core.Instant, ev *core.Event) error {
 	case ev.Terms != nil && !begins(ev):
 		text = ev.Kind.String() + ": has no terms"
 	case begins(ev) && ev.Claim <= c.last:
-		text = ev.Kind.String() + ": claim " + octets.UintText(ev.Claim) + " is not greater than " + octets.UintText(c.last)
+		text = ev.Kind.String() + ": claim " + strconv.FormatUint(ev.Claim, 10) + " is not greater than " + strconv.FormatUint(c.last, 10)
 	case begins(ev) && ev.Terms == nil:
 		text = ev.Kind.String() + ": needs terms"
 	case !begins(ev) && ev.Claim > c.last:
-		text = ev.Kind.String() + ": there was no claim " + octets.UintText(ev.Claim)
+		text = ev.Kind.String() + ": there was no claim " + strconv.FormatUint(ev.Claim, 10)
 	case ev.Kind == core.EventEnded && ev.Outcome != core.OutcomeYes && ev.Outcome != core.OutcomeNo:
 		text = "ended: the outcome must be yes or no"
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
@@ -55,11 +56,11 @@ func (c *Client) parsePermit(b *pending, ev *core.Event) error {
 			Kind: core.EventAcquire, Permit: ev.Claim, Wait: ev.Wait, Label: append([]byte(nil), ev.Label...),
 			Capacity: ev.Capacity, Width: ev.Width, Weight: ev.Weight, Spare: ev.Spare,
 		}
-		require(core.IsView(ev.Capacity, ev.Width), "capacity must be from 1 to "+octets.UintText(core.MaxCapacity)+
-			" and width from 1 to "+octets.UintText(core.MaxWidth))
+		require(core.IsView(ev.Capacity, ev.Width), "capacity must be from 1 to "+strconv.FormatUint(core.MaxCapacity, 10)+
+			" and width from 1 to "+strconv.FormatUint(core.MaxWidth, 10))
 		require(len(ev.Label) <= core.MaxLabel && octets.IsPrintable(string(ev.Label)), "label: at most 128 printable bytes")
 		need, most := uint64(max(1, ev.Weight))+uint64(ev.Spare), uint64(ev.Capacity)*uint64(ev.Width)
-		require(need <= most || most == 0, "weight and spare "+octets.UintText(need)+": more than the "+octets.UintText(most)+
+		require(need <= most || most == 0, "weight and spare "+strconv.FormatUint(need, 10)+": more than the "+strconv.FormatUint(most, 10)+
 			" of capacity x width, so there is never room")
 	}
 	if f != "" {

@@ -1,9 +1,10 @@
 package client
 
 import (
+	"strconv"
+
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
-	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
 // The defaults of a Config.
@@ -136,7 +137,7 @@ func (r *requests) check(ev *core.Event) (core.ErrorCode, string) {
 	f := r.find(ev.Request)
 	switch {
 	case f == nil || f.queued != nil:
-		return core.ErrorRequest, "answer to request " + octets.UintText(uint64(ev.Request)) + ", which is not under way"
+		return core.ErrorRequest, "answer to request " + strconv.FormatUint(uint64(ev.Request), 10) + ", which is not under way"
 	case ev.Outcome < core.OutcomeYes || ev.Outcome > core.OutcomeUnknown:
 		return core.ErrorEvent, "answer without an outcome"
 	case ev.Class > core.ClassUnsupported:

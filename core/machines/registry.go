@@ -1,8 +1,9 @@
 package machines
 
 import (
+	"strconv"
+
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
 // Handle names a machine in a Registry. 0 names none. A Registry gives no handle twice.
@@ -91,5 +92,5 @@ func (r *Registry) Drop(h Handle) bool {
 }
 
 func errHandle(h Handle) error {
-	return &core.Error{Code: core.ErrorHandle, Text: "no machine has handle " + octets.UintText(uint64(h)) + "; it was never made, or dropped"}
+	return &core.Error{Code: core.ErrorHandle, Text: "no machine has handle " + strconv.FormatUint(uint64(h), 10) + "; it was never made, or dropped"}
 }

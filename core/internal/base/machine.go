@@ -4,6 +4,8 @@
 package base
 
 import (
+	"strconv"
+
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
@@ -61,7 +63,7 @@ func (m *Machine) Admit(now core.Instant, ev *core.Event) error {
 	var text string
 	switch {
 	case now.Mono < m.Now.Mono:
-		code, text = core.ErrorClock, "monotonic clock went back from "+octets.IntText(m.Now.Mono)+" to "+octets.IntText(now.Mono)
+		code, text = core.ErrorClock, "monotonic clock went back from "+strconv.FormatInt(m.Now.Mono, 10)+" to "+strconv.FormatInt(now.Mono, 10)
 	case now.Mono > core.MaxClockRange || now.Wall > core.MaxClockRange || now.Wall < -core.MaxClockRange:
 		code, text = core.ErrorClock, "clock out of range"
 	case ev.StoreStamp > core.MaxClockRange || ev.StoreStamp < -core.MaxClockRange || ev.StoreAt > core.MaxClockRange || ev.StoreAt < -core.MaxClockRange:
@@ -71,8 +73,8 @@ func (m *Machine) Admit(now core.Instant, ev *core.Event) error {
 	case ev.Kind != core.EventAnswer:
 		return nil
 	case ev.Request == 0 || ev.Request > m.Issued:
-		code, text = core.ErrorRequest, "answer to request "+octets.UintText(uint64(ev.Request))+
-			", but only "+octets.UintText(uint64(m.Issued))+" were issued"
+		code, text = core.ErrorRequest, "answer to request "+strconv.FormatUint(uint64(ev.Request), 10)+
+			", but only "+strconv.FormatUint(uint64(m.Issued), 10)+" were issued"
 	case ev.Outcome < core.OutcomeYes || ev.Outcome > core.OutcomeUnknown:
 		text = "answer without an outcome"
 	case ev.Class > core.ClassFull:

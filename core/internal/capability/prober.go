@@ -1,9 +1,10 @@
 package capability
 
 import (
+	"strconv"
+
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
-	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
 const (
@@ -226,7 +227,7 @@ func (p *Prober) raced(now core.Instant, ev *core.Event) {
 	}
 	switch {
 	case p.winners > 1:
-		p.ignored(octets.UintText(uint64(p.winners)) + " of " + octets.UintText(competitors) + " creates at once were told yes")
+		p.ignored(strconv.FormatUint(uint64(p.winners), 10) + " of " + strconv.FormatUint(competitors, 10) + " creates at once were told yes")
 	case p.winners+p.exists > 0:
 		p.retries, p.denied, p.step = 0, 0, probeRead
 	default:

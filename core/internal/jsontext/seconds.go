@@ -1,6 +1,10 @@
 package jsontext
 
-import "github.com/mopslock/mopslock/core/internal/octets"
+import (
+	"strconv"
+
+	"github.com/mopslock/mopslock/core/internal/octets"
+)
 
 // ParseSeconds reads a JSON number of seconds exactly and rounds it to the nearest
 // nanosecond, but a number above 0 to 1 at least. ok is false if the number is
@@ -76,7 +80,7 @@ func parseExponent(b []byte) int {
 // AppendSeconds appends nanos, which is not negative, in seconds: the shortest decimal
 // that is exact, without an exponent, and with .0 if it is whole, as Python shows a float.
 func AppendSeconds(dst []byte, nanos int64) []byte {
-	dst = octets.AppendDecimal(dst, uint64(nanos/nanosPerSecond))
+	dst = strconv.AppendUint(dst, uint64(nanos/nanosPerSecond), 10)
 	if nanos%nanosPerSecond == 0 {
 		return append(dst, ".0"...)
 	}

@@ -1,6 +1,8 @@
 package jsontext
 
-import "github.com/mopslock/mopslock/core/internal/octets"
+import (
+	"strconv"
+)
 
 // Writer appends the fields of a record: the text before a value, and
 // the value.
@@ -9,7 +11,7 @@ type Writer []byte
 func (w *Writer) Text(before, s string) { *w = AppendText(append(*w, before...), s) }
 
 func (w *Writer) Number(before string, n uint64) {
-	*w = octets.AppendDecimal(append(*w, before...), n)
+	*w = strconv.AppendUint(append(*w, before...), n, 10)
 }
 
 func (w *Writer) Stamp(before string, wall int64) {

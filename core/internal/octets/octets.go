@@ -1,7 +1,6 @@
-// Package octets turns numbers and texts into bytes and back. encoding/binary, strconv
-// and strings do the same, but bring reflection and Unicode tables along, over a
-// megabyte in the WASM guest; this package brings nothing. It knows neither JSON nor
-// messages.
+// Package octets turns numbers into octets and back, judges texts, and writes durations.
+// encoding/binary and time do the same, but bring reflection and the clock along, more than
+// the WASM guest has room for. It knows neither JSON nor messages.
 package octets
 
 // Integers as octets. encoding/binary does the same, but brings reflect with it

@@ -16,17 +16,6 @@ func Cut(text string, most int) int {
 // IsText reports whether s is UTF-8 of at most so many bytes.
 func IsText(s string, most int) bool { return len(s) <= most && utf8.Valid([]byte(s)) }
 
-// HasByte is strings.Contains for one byte. That package would bring unicode, sync and
-// more along: a tenth of the size that the core has in the guest.
-func HasByte(s string, c byte) bool {
-	for i := range len(s) {
-		if s[i] == c {
-			return true
-		}
-	}
-	return false
-}
-
 // IsPrintable reports whether s is UTF-8 without control characters.
 func IsPrintable(s string) bool {
 	for _, r := range s {
