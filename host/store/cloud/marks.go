@@ -96,8 +96,10 @@ func mediaType(answer *http.Response) string {
 	return kind
 }
 
-// IsPage reports whether an answer is a web page.
-func IsPage(answer *http.Response) bool { return mediaType(answer) == "text/html" }
+// IsPage reports whether an answer is a web page. Some servers call an empty answer HTML.
+func IsPage(answer *http.Response) bool {
+	return mediaType(answer) == "text/html" && answer.ContentLength != 0
+}
 
 // maxDocument is the size in bytes above which no list is read: a thousand keys of the
 // greatest length, each character of which is escaped, have 7 MiB.

@@ -186,3 +186,22 @@ func TestListedByAlias(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyAnswers: an empty answer with an ETag is S3's, whatever a server calls it. moto calls
+// that of a PUT HTML, without a request id.
+func TestEmptyAnswers(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("ETag", `"0"`)
+	}))
+	defer server.Close()
+	environment(t)
+	s, err := store.Open(t.Context(), at(server.Listener.Addr().String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Put(t.Context(), "n/k", []byte("1"), ""); err != nil {
+		t.Error(err)
+	}
+}
