@@ -32,12 +32,12 @@ func (id *identity) isUnchanged(info fs.FileInfo) bool {
 // enterRoot begins every verb. The first one makes the directory, unless Open could.
 func (s *Store) enterRoot() error {
 	if s.identity.Load() != nil {
-		return nil
+		return s.checkRoot()
 	}
 	s.rootMu.Lock()
 	defer s.rootMu.Unlock()
 	if s.identity.Load() != nil {
-		return nil
+		return s.checkRoot()
 	}
 	info, err := s.makeRoot()
 	if err != nil {
@@ -79,9 +79,10 @@ func (s *Store) makeRoot() (fs.FileInfo, error) {
 //	us:    beat . . . . . . . beat: lands below the mount point, is answered yes
 //	other:        unmounts         takes the name on the share
 //
-// So an answer is believed only if the root is the same after the verb (done), and a write is
-// applied only if it is the same right before (mayMove). If it goes between the two, rename(2)
-// and link(2) find no temp file in the other place.
+// So an answer is believed only if the root is the same before the verb (enterRoot) and after it
+// (done): what asks while the mount is away, and looks when it is back, finds an empty store. A
+// write is applied only if the root is the same right before (mayMove). If it goes between the
+// two, rename(2) and link(2) find no temp file in the other place.
 func (s *Store) checkRoot() error {
 	was := s.identity.Load()
 	info, err := os.Stat(s.root)

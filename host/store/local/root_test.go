@@ -184,6 +184,25 @@ func TestRootGoesInAVerb(t *testing.T) {
 	}
 }
 
+// TestRootComesBackInAVerb: the verb has read in the other place. What it found there is no answer.
+func TestRootComesBackInAVerb(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := open(t, dir)
+	must(t, s.Put(t.Context(), "n/k", []byte("1"), ""))
+	move(t, dir, dir+" aside")
+	must(t, os.MkdirAll(filepath.Join(dir, "n"), 0o777), os.WriteFile(filepath.Join(dir, "n/k"), []byte("other"), 0o666))
+	must(t, os.Chtimes(filepath.Join(dir, "n/k"), time.Time{}, time.Unix(1, 0))) // so that changed is asked
+	s.fine.Store(false)
+	s.changed = func(os.FileInfo) int64 {
+		move(t, dir, dir+" other")
+		move(t, dir+" aside", dir)
+		return 1
+	}
+	if object, err := s.Get(t.Context(), "n/k"); !errors.Is(err, store.ErrMoved) {
+		t.Errorf("%q, %v", object.Body, err)
+	}
+}
+
 // TestRootMustExist: with create=false nothing is made, and reads find no empty store.
 func TestRootMustExist(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mnt")
