@@ -297,6 +297,24 @@ def test_a_directory_is_made_once_and_known_again(make: Callable[[Path], Any], t
     nobody_answers()
 
 
+def test_a_list_that_a_mount_comes_back_in_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was begun where nothing is."""
+    root, aside = tmp_path / "store", tmp_path / "aside"
+    store = stores.Directory(root)
+    store.put("n/k", b"1")
+    root.rename(aside)
+    root.mkdir()
+
+    def comes_back(*_: object) -> list[tuple[str, int]]:
+        root.rmdir()
+        aside.rename(root)
+        return []
+
+    monkeypatch.setattr(stores, "list_files", comes_back)
+    with pytest.raises(Unreachable):
+        store.list("n/")
+
+
 def test_a_file_is_no_root_also_with_its_inode(tmp_path: Path) -> None:
     """The kernel may use the inode of what was removed again, also for a file."""
     root = Root(str(tmp_path / "store"))

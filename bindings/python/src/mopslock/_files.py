@@ -52,6 +52,13 @@ class Root:
         finally:
             self.check()
 
+    def look(self, verb: Callable[..., T], *args: Any) -> T:
+        """The same of a list, with which a look at a name begins, if the directory is the same before it as well: where
+        a mount is away, and back right after, there is an empty store. What follows has been preceded by a check."""
+        self.enter()
+        self.check()
+        return self.ask(verb, *args)
+
     def write(self, verb: Callable[..., T], path: str, body: bytes) -> T:
         """The same of a write, which also learns the nonce once there is one."""
         answer = self.ask(verb, path, body, self)

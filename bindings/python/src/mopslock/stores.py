@@ -278,7 +278,7 @@ class Directory:
 
     def list_page(self, prefix: str, after: str, count: int | None) -> list[tuple[str, int]]:
         """The first keys that begin with prefix and come after a key, in order, and when they were written."""
-        return self._root.ask(list_files, self.root, prefix, after, count)
+        return self._root.look(list_files, self.root, prefix, after, count)
 
     def list(self, prefix: str) -> Iterable[tuple[str, int]]:
         """The keys that begin with prefix, and when they were written, from a walk of the directory."""
