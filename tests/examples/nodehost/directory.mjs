@@ -56,6 +56,7 @@ export class Directory {
     const answer = { kind: "answer", request: action.request, outcome: "yes" };
     try {
       await this.root.enter();
+      await this.root.check(); // a mount that is away, and back when the verb has ended, is an empty store
       try {
         if (!(await this[action.kind](action, answer, result, until))) answer.outcome = "no";
       } finally { await this.root.check(); }
@@ -83,7 +84,6 @@ export class Directory {
   create_result({ key }, _, result, until) { return this.#write(key, result, until, fs.link); }
   async #write(key, body, until, apply, overwrites) { // whole and at once: link(2) makes it only if there is none
     const to = this.file(key), temp = path.join(path.dirname(to), `.mopslock-tmp-${randomBytes(8).toString("hex")}`);
-    await this.root.check();
     if (!overwrites) await this.#makeAbove(key);
     else if (!(await orAbsent(fs.stat(path.dirname(to))))) return false;
     try {

@@ -82,3 +82,12 @@ store.root.check = async function () {
 };
 assert.equal((await store.perform({ kind: "create", key: "n/k", body }, body, never)).class, "unreachable");
 assert.deepEqual(await fs.readdir(path.join(dir, "n")), []);
+
+// It comes back in a verb that began in the other place: what that found is no answer.
+store.root.check = check;
+store.exists = async () => {
+  await fs.rm(dir, { recursive: true });
+  await fs.rename(aside, dir);
+  return false;
+};
+assert.equal((await store.perform({ kind: "exists", key: "n/k" }, body, never)).class, "unreachable");
