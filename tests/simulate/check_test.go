@@ -59,6 +59,7 @@ func TestFacts(t *testing.T) {
 	}
 	as := func(kind FactKind, f Fact) Fact { f.Kind = kind; return f }
 	at := func(now, until int64, f Fact) Fact { f.At, f.Until = now, until; return f }
+	now := func(f Fact) Fact { f.Forfeits = true; return f }
 	for _, c := range []struct {
 		name  string
 		want  string
@@ -74,6 +75,12 @@ func TestFacts(t *testing.T) {
 		{"a token goes back", check.EpochOnlyGrows, []Fact{held("a", "s", 2, 2), at(20, 30, held("b", "t", 3, 1))}},
 		{"a tenure comes back", check.NoResurrection, []Fact{
 			made("held", "s", 1), held("a", "s", 1, 1), made("released", "s", 2), made("held", "s", 3),
+		}},
+		{"a break, and the next holds too soon", check.NoOverlap, []Fact{
+			made("held", "s", 1), held("a", "s", 1, 1), made("broken", "", 2), made("held", "t", 3), held("b", "t", 3, 3),
+		}},
+		{"a break with now", "", []Fact{
+			made("held", "s", 1), held("a", "s", 1, 1), now(made("broken", "", 2)), made("held", "t", 3), held("b", "t", 3, 3),
 		}},
 		{"the newest is deleted", check.NoClobber, []Fact{made("held", "s", 1), as(FactDeleted, made("", "", 1))}},
 		{"a version is put over", check.NoClobber, []Fact{made("held", "s", 1), as(FactOverwritten, made("", "", 1))}},

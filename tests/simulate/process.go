@@ -46,8 +46,7 @@ type unit struct {
 	host    *hosts.Process
 	number  uint64
 	label   string
-	what    string           // lease, work, permit, companion, breaker or observer
-	kind    core.MachineKind // lease or companion, of what is held; otherwise that of its machine
+	what    string // lease, work, permit, companion, breaker or observer
 	name    string
 	slot    *slot
 	now     bool // of a break: it is one that frees at once
@@ -119,16 +118,9 @@ func (w *world) terms(p *process, name string) core.Config {
 func (w *world) begin(p *process, s *slot, what string, ev core.Event, terms core.Config) *unit {
 	p.claims++
 	w.claims++
-	u := &unit{process: p, host: p.host, number: p.claims, what: what, name: terms.Name, slot: s, kind: core.MachineLease, now: terms.Now}
+	u := &unit{process: p, host: p.host, number: p.claims, what: what, name: terms.Name, slot: s, now: terms.Now}
 	u.label = what + " " + strconv.Itoa(w.claims) + " of " + p.String()
-	switch ev.Kind {
-	case core.EventAccompany:
-		u.kind = core.MachineCompanion
-	case core.EventBreak:
-		u.kind = core.MachineRevocation
-	case core.EventLook:
-		u.kind = core.MachineInspection
-	case core.EventPermit:
+	if what == whatPermit {
 		ev.Label = strconv.AppendUint([]byte(p.owner+"."), u.number, 10)
 		u.label = what + " " + string(ev.Label)
 		u.permit = check.Permit{
@@ -144,8 +136,6 @@ func (w *world) begin(p *process, s *slot, what string, ev core.Event, terms cor
 	if s != nil && s.role == roleOrchestrator {
 		u.waiting, u.waitSince = true, w.now
 		w.stats.waits(u)
-	}
-	if u.kind == core.MachineLease {
 		ev.Body = w.memory[p.computer][u.name]
 	}
 	ev.Claim, ev.Terms = u.number, &terms
@@ -282,25 +272,18 @@ func (w *world) hear(u *unit, a *core.Action) {
 	case core.ActionReleased, core.ActionLeft, core.ActionBroken:
 		w.stop(u, a.Kind.String())
 	}
-	switch work := u.what == whatWork; a.Kind {
-	case core.ActionLeft, core.ActionSeen:
-		if a.Kind == core.ActionLeft || u.kind == core.MachineInspection {
-			w.finish(u)
-		}
-	case core.ActionLost, core.ActionReleased, core.ActionRefused, core.ActionCannotMaintain, core.ActionBroken:
-		if !work {
-			w.finish(u)
-		}
-	}
 }
 
-// believe tells the checker what is relied on after a Step, as far as that is news.
+// believe ends what has ended in a Step, and tells the checker what is relied on after it, as far
+// as that is news.
 func (w *world) believe(p *process) {
 	for i := range p.host.Claims {
 		c := &p.host.Claims[i]
 		u := p.unit(c.Number)
 		switch {
 		case u == nil:
+		case c.Ended:
+			w.finish(u)
 		case c.Kind == core.EventPermit:
 			w.believePermit(u, c)
 		case u.believes:

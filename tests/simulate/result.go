@@ -51,7 +51,7 @@ func (w *world) result() Result {
 	o, s := &w.opts, &w.stats
 	r := Result{
 		Protocol: o.protocolName(), Seed: o.Seed, Hash: fmt.Sprintf("%016x", w.hash.Sum64()),
-		Actors: o.Actors, Names: o.Names, Companions: o.Companions, TTL: o.TTL, Weather: o.Weather, Faults: w.faults.On(),
+		Actors: o.Actors, Names: o.Names, Companions: o.Companions, TTL: o.TTL, Weather: o.Weather, Faults: append(w.faults.On(), o.stories()...),
 		Virtual: time.Duration(w.played), Events: w.events, Cut: w.cut,
 		Holds: s.holds, Commits: s.commits, HandOver: latencyOf(s.handovers), TakeOver: latencyOf(s.takeovers),
 		Requests: s.total, RequestsByVerb: s.requests, Fairness: s.fairness(),

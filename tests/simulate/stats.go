@@ -106,7 +106,7 @@ func (s *stats) intervalsOf(waited int64) uint64 {
 func (s *stats) held(w *world, u *unit) {
 	v := s.vacancy(u.name)
 	v.believers++
-	if u.kind != core.MachineLease {
+	if u.what == whatCompanion {
 		v.open = false // the tenure goes on
 		return
 	}
