@@ -27,6 +27,9 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]st
 	if err == nil {
 		err = s.enterRoot()
 	}
+	if err == nil {
+		err = s.checkRoot()
+	}
 	if err != nil {
 		return nil, false, s.fail("list", prefix, err)
 	}

@@ -67,6 +67,7 @@ type Store struct {
 	rootMu    sync.Mutex
 	identity  atomic.Pointer[identity] // nil until the root was found or made
 	moved     atomic.Bool              // the latest check did not find it
+	looks     atomic.Uint32            // for a record, while there was none
 
 	fine   atomic.Bool // a stamp with a fraction of a second was seen
 	closed atomic.Bool
@@ -127,7 +128,7 @@ func (s *Store) Dir() string { return s.root }
 // Get implements store.Store. The stamp is that of the file that was opened, even if
 // another has replaced it since.
 func (s *Store) Get(ctx context.Context, key string) (store.Object, error) {
-	path, err := s.enter(ctx, key)
+	path, err := s.enterToRead(ctx, key)
 	if err != nil {
 		return store.Object{}, s.fail("get", key, err)
 	}
@@ -220,7 +221,7 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, _ string) erro
 // fails if the name is taken, and syncs the directory. After an error that is not
 // ErrExists the whole object may be there.
 func (s *Store) Create(ctx context.Context, key string, body []byte, _ string) error {
-	path, err := s.enter(ctx, key)
+	path, err := s.enterToRead(ctx, key)
 	if err != nil {
 		return s.fail("create", key, err)
 	}
@@ -248,7 +249,7 @@ func (s *Store) Create(ctx context.Context, key string, body []byte, _ string) e
 
 // Exists implements store.Store.
 func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
-	path, err := s.enter(ctx, key)
+	path, err := s.enterToRead(ctx, key)
 	if err != nil {
 		return false, s.fail("exists", key, err)
 	}
@@ -339,13 +340,21 @@ func (s *Store) enter(ctx context.Context, key string) (path string, err error) 
 	return s.path(key), s.enterRoot()
 }
 
+// enterToRead is enter for a verb whose answer is what it reads.
+func (s *Store) enterToRead(ctx context.Context, key string) (path string, err error) {
+	if path, err = s.enter(ctx, key); err == nil {
+		err = s.checkRoot()
+	}
+	return path, err
+}
+
 // done makes the error of a verb that has asked the file system, or returns nil for nil.
 func (s *Store) done(op, key string, err error) error {
 	if moved := s.checkRoot(); moved != nil {
 		return s.fail(op, key, moved)
 	}
 	if op == "put" || op == "create" {
-		s.learnNonce()
+		s.learnNonce(key)
 	}
 	return s.fail(op, key, err)
 }

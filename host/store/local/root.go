@@ -32,12 +32,12 @@ func (id *identity) isUnchanged(info fs.FileInfo) bool {
 // enterRoot begins every verb. The first one makes the directory, unless Open could.
 func (s *Store) enterRoot() error {
 	if s.identity.Load() != nil {
-		return s.checkRoot()
+		return nil
 	}
 	s.rootMu.Lock()
 	defer s.rootMu.Unlock()
 	if s.identity.Load() != nil {
-		return s.checkRoot()
+		return nil
 	}
 	info, err := s.makeRoot()
 	if err != nil {
@@ -79,10 +79,10 @@ func (s *Store) makeRoot() (fs.FileInfo, error) {
 //	us:    beat . . . . . . . beat: lands below the mount point, is answered yes
 //	other:        unmounts         takes the name on the share
 //
-// So an answer is believed only if the root is the same before the verb (enterRoot) and after it
-// (done): what asks while the mount is away, and looks when it is back, finds an empty store. A
-// write is applied only if the root is the same right before (mayMove). If it goes between the
-// two, rename(2) and link(2) find no temp file in the other place.
+// So an answer is believed only if the root is the same before the verb and after it (done): what
+// asks while the mount is away, and looks when it is back, finds an empty store. A read looks when
+// it begins (enterToRead), a write right before it is applied (mayMove). If the root goes between
+// temp file and that, rename(2) and link(2) find none in the other place.
 func (s *Store) checkRoot() error {
 	was := s.identity.Load()
 	info, err := os.Stat(s.root)
@@ -118,10 +118,15 @@ func (s *Store) recognize(was *identity, info fs.FileInfo) (bool, error) {
 	return true, nil
 }
 
-// learnNonce reads the capability record once there is one.
-func (s *Store) learnNonce() {
+// learnNonce reads the capability record once there is one. On a store that has none it looks
+// after this process's first writes, and then now and then.
+func (s *Store) learnNonce(key string) {
+	const often, seldom = 16, 16
 	was := s.identity.Load()
 	if was.nonce != "" {
+		return
+	}
+	if n := s.looks.Add(1); n > often && n%seldom != 0 && key != capability.Key {
 		return
 	}
 	if nonce, _ := s.readNonce(); nonce != "" {

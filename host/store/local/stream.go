@@ -20,7 +20,7 @@ func (s *Store) MaxSize() int64 { return math.MaxInt64 }
 
 // Open implements store.Streamer.
 func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, store.Info, error) {
-	path, err := s.enter(ctx, key)
+	path, err := s.enterToRead(ctx, key)
 	if err != nil {
 		return nil, store.Info{}, s.fail("get", key, err)
 	}
@@ -80,7 +80,7 @@ func (s *Store) PutFrom(ctx context.Context, key string, body io.Reader, size in
 // CreateFrom implements store.Streamer in the way of Create. If the key is already taken,
 // it does not read the body.
 func (s *Store) CreateFrom(ctx context.Context, key string, body io.Reader, size int64, _ string) error {
-	path, err := s.enter(ctx, key)
+	path, err := s.enterToRead(ctx, key)
 	if err != nil {
 		return s.fail("create", key, err)
 	}
