@@ -286,3 +286,25 @@ func TestPermitsLeaveNothing(t *testing.T) {
 		t.Errorf("%d bytes of state after 40 names, %d after one", got, size)
 	}
 }
+
+// TestListedAndDenied: a store that lists a version and denies it has not answered: nobody who
+// tries once waits for that without end.
+func TestListedAndDenied(t *testing.T) {
+	terms := map[core.EventKind]core.Event{core.EventAcquire: {}, core.EventInvoke: {}, core.EventPermit: {Capacity: 1, Width: 1}}
+	for kind, with := range terms {
+		b := newBucket()
+		holder, p := newProcess(t, b, 1), newProcess(t, b, 2)
+		with.Wait = core.Forever
+		holder.begin(kind, core.Config{Name: "n"}, with)
+		b.denies = "/v"
+		with.Wait = 0
+		p.begin(kind, core.Config{Name: "n"}, with)
+		p.until(p.now + int64(20*core.Second))
+		if got := p.heard(); !strings.Contains(got, "1 refused") || !strings.Contains(got, " other") {
+			t.Errorf("%v: %s", kind, got)
+		}
+		if p.sent > 40 {
+			t.Errorf("%v: %d requests", kind, p.sent)
+		}
+	}
+}

@@ -16,6 +16,7 @@ type bucket struct {
 	fails   func(a *core.Action) core.Class
 	rest    core.Duration // a Retry-After, with what fails
 	flat    bool          // it has no directories
+	denies  string        // a get of such a key is told no
 }
 
 func newBucket() *bucket { return &bucket{objects: map[string]core.Event{}} }
@@ -39,7 +40,7 @@ func (b *bucket) apply(a *core.Action, wall int64) core.Event {
 	switch a.Kind {
 	case core.ActionGet:
 		ev.Body, ev.Stamp = object.Body, object.Stamp
-		no(!there)
+		no(!there || b.denies != "" && strings.HasSuffix(a.Key, b.denies))
 	case core.ActionExists:
 		no(!there)
 	case core.ActionPut, core.ActionPutResult:

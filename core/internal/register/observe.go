@@ -399,6 +399,20 @@ func (r *Register) LeavesOut(ev *core.Event) bool {
 	return found && n < r.Cur.N
 }
 
+// Denies reports whether a get says that the version is absent which the list of this observation
+// has shown: it was removed this moment, or the store answers wrongly.
+func (r *Register) Denies(ev *core.Event) bool {
+	denies := r.Doing == ForVersion && ev.Outcome == core.OutcomeNo && !r.Observation.poll
+	if r.Doing == ForVersion {
+		r.denied = denies
+	}
+	return denies
+}
+
+// IsDenied reports whether an answer is a list after which the version was denied: until it is read
+// such a list says nothing of the store.
+func (r *Register) IsDenied() bool { return r.denied && r.Doing == ForList }
+
 // LossBy is why a tenure is over that the version just read is not of, or ends;
 // none while it goes on.
 func (r *Register) LossBy(tenure core.HolderID) core.Reason {

@@ -21,6 +21,7 @@ type Register struct {
 	NewestConfirmedAt int64 // Mono: sent of the latest request that confirmed cur.n as the newest, or unset
 
 	Observation Observation
+	denied      bool           // the latest read of a version that a list has shown says that it is absent
 	Ended       Beat           // the version below cur, which cur has ended, as a beat
 	Unchanged   base.Unchanged // which beats stand unchanged, by the observed rule
 	// EndUnchanged is the same of a release or a break.

@@ -78,7 +78,7 @@ func (r *Register) Snapshot(s *base.Snapshot) {
 	s.Octet(uint8(r.Session.End))
 	s.Octet(uint8(r.Doing))
 	s.Bytes(r.Body)
-	s.Bools(r.Observed != nil, r.Failing, r.ReadOnly, r.Garbage != nil, r.Value != nil)
+	s.Bools(r.Observed != nil, r.Failing, r.ReadOnly, r.Garbage != nil, r.Value != nil, r.denied)
 	if r.Value != nil {
 		r.Value.Snapshot(s)
 	}

@@ -207,6 +207,9 @@ func (l *Lease) lostRace(beaten bool) {
 		l.reconsider()
 		return
 	}
+	if l.LastTry && beaten && l.looksAgain() {
+		return
+	}
 	if l.LastTry && beaten {
 		l.refuse(core.ReasonRaced)
 		return
@@ -228,6 +231,24 @@ func (l *Lease) lostRace(beaten bool) {
 	l.Attempt, l.Body = nil, nil // it may wait for long, and thousands beside it
 	l.moved = true               // in a crowd there are more above it by the next poll
 	l.Timers[base.TimerNext] = l.AfterBackoff(&l.Races)
+}
+
+// looksAgain has a caller that tries once look at the name once more: the version that our create
+// met may be older than the list that left it out, and ended. A store whose lists leave it out again
+// cannot be used.
+func (l *Lease) looksAgain() bool {
+	met := l.Attempt.V.N
+	if l.State != core.LeaseDoubtful || l.metAt != 0 && l.metAt != met {
+		return false
+	}
+	if l.metAt == 0 {
+		l.metAt = met
+		l.reconsider()
+		return true
+	}
+	l.Reach.Note(&core.Event{Outcome: core.OutcomeUnknown, Class: core.ClassOther}, base.Flight{Verb: core.ActionList}, l.Now.Mono)
+	l.refuse(core.ReasonUnusable)
+	return true
 }
 
 // hold begins the tenure as a caller sees it.

@@ -26,6 +26,7 @@ type Lease struct {
 	lateWins int        // versions of ours that were won too late
 	waitedAt core.Epoch // the version that was waited for last
 	moved    bool       // it was another one than the time before
+	metAt    core.Epoch // the version that the create of a caller that tries once has met, or 0
 	Attempt  *Attempt
 	calledAt core.Epoch // the newest version of which a call said that it breaks the name
 
@@ -139,10 +140,12 @@ func (l *Lease) become(to core.LeaseState) {
 }
 
 func (l *Lease) answer(ev *core.Event, f base.Flight) {
-	if l.State == core.LeaseVerifying && l.LeavesOut(ev) { // our version is there
+	if l.State == core.LeaseVerifying && l.LeavesOut(ev) || l.State == core.LeaseObserving && l.Denies(ev) { // it is there
 		ev.Outcome, ev.Class = core.OutcomeUnknown, core.ClassOther
 	}
-	l.Reached(&l.Machine, ev, f)
+	if !l.IsDenied() {
+		l.Reached(&l.Machine, ev, f)
+	}
 	if l.Tidying() {
 		l.Tidied(ev)
 		l.goOnTidying()

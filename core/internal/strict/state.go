@@ -59,6 +59,7 @@ func (l *Lease) AppendState(dst []byte) []byte {
 	s.Text(string(l.holderID))
 	s.Bools(l.LastTry, l.Wants, l.Checking, l.moved, l.Attempt != nil)
 	s.Bools(l.sampling, l.Again, l.yields)
+	s.Uint(uint64(l.metAt))
 	s.Uint(uint64(l.calledAt))
 	s.Uint(uint64(l.waitedAt))
 	s.Int(int64(l.Polls))
