@@ -188,6 +188,79 @@ def test_an_interrupted_block_that_lives_on_holds_nothing(kind: str) -> None:
     assert n > 100
 
 
+# A release or leave by name, in no block.
+
+TERMS: dict[str, Any] = {"ttl": 60, "protocol": "strict"}
+
+
+def accompanied(store: Any, name: str) -> Any:
+    lease = mopslock.acquire(store, name, **TERMS)
+    companion = mopslock.accompany(lease.text, store=store)
+    companion.on_lost(lambda _, lease=lease: lease)  # type: ignore[misc] # so that the lease lives as long
+    return companion
+
+
+ASKS: dict[str, Callable[[Any, str], Any]] = {
+    "lease": lambda store, name: mopslock.acquire(store, name, **TERMS),
+    "session": lambda store, name: mopslock.acquire(store, name, session=True, **TERMS),
+    "permit": lambda store, name: mopslock.acquire_permit(store, name, capacity=1, ttl=60),
+    "companion": accompanied,
+    "aio_lease": lambda store, name: asyncio.run(aio.acquire(store, name, **TERMS)),
+    "aio_permit": lambda store, name: asyncio.run(aio.acquire_permit(store, name, capacity=1, ttl=60)),
+}
+NOT_BEGUN = re.compile(r" (release|leave) | _finish(_async)? (RESUME|NOP|RETURN_GENERATOR|POP_TOP)$")
+
+
+def give_back(held: Any) -> None:
+    ended = held.leave() if hasattr(held, "leave") else held.release()
+    if ended is not None:
+        asyncio.run(ended)
+
+
+def keeps(host: Any, held: Any) -> bool:
+    """The client, or the library, still keeps it alive."""
+    return held in list((host.client.claims if hasattr(host, "client") else host._listeners).values())
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+@pytest.mark.parametrize("kind", ASKS)
+@pytest.mark.parametrize("way", ["own", "url"])
+def test_an_interrupted_release_goes_on(kind: str, way: str, tmp_path: Path) -> None:
+    """The object lives on, so no finalizer helps."""
+    store: Any = Memory() if way == "own" else tmp_path.as_uri()
+    give_back(ASKS[kind](store, "first"))  # which makes the host, and begins its threads
+    host, ways = host_of(store), list[Any]()
+    for n in itertools.count():
+        ways.append(held := ASKS[kind](store, f"n{n}"))
+        interrupter = interrupted(n, lambda: give_back(held))
+        if not interrupter.delivered:
+            break
+        if not held.lost.is_set():
+            assert NOT_BEGUN.search(interrupter.where)
+            give_back(held)
+        until(lambda: not keeps(host, held._held))
+    assert n > 20
+
+
+@pytest.mark.parametrize("kind", ASKS)
+@pytest.mark.parametrize("way", ["own", "url"])
+def test_a_release_that_is_interrupted_twice_is_made_by_the_finalizer(kind: str, way: str, tmp_path: Path) -> None:
+    """Here the first interrupt has come already: nothing around what begins the release helps."""
+    store: Any = Memory() if way == "own" else tmp_path.as_uri()
+    give_back(ASKS[kind](store, "first"))
+    host = host_of(store)
+    for n in itertools.count():
+        held = ASKS[kind](store, f"n{n}")
+        thing = held._held
+        interrupter = interrupted(n, thing.finish)
+        del held
+        gc.collect()
+        until(lambda: not keeps(host, thing))  # noqa: B023
+        if not interrupter.delivered:
+            break
+    assert n > 5
+
+
 # Tasks: each is cancelled at each of its awaits, while it waits and when what it waits for has just come.
 
 

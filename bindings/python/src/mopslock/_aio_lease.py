@@ -10,7 +10,6 @@ from . import _lease, _texts
 from ._duration import Duration, nanoseconds
 from ._held import Entered, HeldThing, Use
 from ._lease import not_released
-from ._log import log
 from ._loop import Lost, wrapped
 from ._units import SECOND
 from .errors import MopslockError
@@ -58,10 +57,11 @@ class Async(_lease.HeldLease):
         self.lost = Lost(held)
 
     async def _finish_async(self, timeout: Duration | None) -> None:
-        if self._is_parents():
-            raise _texts.forked(self.name, self._held.what)
-        seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
+        """As _finish."""
         try:
+            if self._is_parents():
+                raise _texts.forked(self.name, self._held.what)
+            seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
             await asyncio.wait_for(wrapped(self._held.finish()), seconds)
         except (TimeoutError, asyncio.TimeoutError) as error:
             if isinstance(error, MopslockError):
@@ -69,13 +69,12 @@ class Async(_lease.HeldLease):
             raise not_released(self.name, self._held.what) from error
         except MopslockError as error:
             raise _lease._again(error) from None
+        except BaseException:
+            self._carry_on()
+            raise
 
     async def _leave_async(self, error: BaseException | None) -> None:
-        if self._is_parents():
-            return
         try:
-            await asyncio.wait_for(wrapped(self._held.finish()), self._timeout)
+            await self._finish_async(self._timeout)
         except MopslockError as ended:
             self._judge(ended, error)
-        except (TimeoutError, asyncio.TimeoutError):
-            log.warning("%s", not_released(self.name, self._held.what))

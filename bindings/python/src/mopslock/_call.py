@@ -115,7 +115,7 @@ class NoLease(HeldThing):
         """Nothing can be lost."""
         return None
 
-    def is_ended(self) -> bool:
+    def is_given_back(self) -> bool:
         """There is nothing to give back."""
         return True
 

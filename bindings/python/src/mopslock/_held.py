@@ -124,8 +124,8 @@ class HeldThing(ABC):
         """Why it can no longer be relied on, or None. It is never None for a lease past its deadline."""
 
     @abstractmethod
-    def is_ended(self) -> bool:
-        """failure has said so before. It takes no lock and looks at no clock: a finalizer asks."""
+    def is_given_back(self) -> bool:
+        """finish has nothing left to begin. It takes no lock and looks at no clock: a finalizer asks."""
 
     @abstractmethod
     def when_ended(self, tell: Ended) -> None:

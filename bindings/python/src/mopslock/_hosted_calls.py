@@ -117,10 +117,10 @@ class HostedCalls:
         with self._lock:
             self._listeners[handle] = held
 
-    def forget(self, handle: int) -> bool:
-        """It hears nothing more. False: that was so before."""
+    def forget(self, handle: int) -> None:
+        """It hears nothing more."""
         with self._lock:
-            return self._listeners.pop(handle, None) is not None
+            self._listeners.pop(handle, None)
 
     def finish(self, held: Listener, handle: int, over: Future[None]) -> None:
         """Begins the release of a lease, or the leave of a companion."""
@@ -130,15 +130,17 @@ class HostedCalls:
             good = event.code in (Code.OK, Code.EENDED)
             over.settle(None if good else self.api.error_of(event, held.name))
 
-        code = self.begin_finish(handle, ended, over, guarded=held.guarded)
-        if code != Code.OK:
-            over.settle(_texts.closed() if code == Code.EHANDLE else self.api.error(code, held.name))
         over.add_done_callback(self.done)
+        code = self.begin_finish(handle, ended, over, guarded=held.guarded)
+        if code != Code.OK:  # also where an interrupt hid from us that it had begun
+            self.forget(handle)
+            over.settle(_texts.closed() if code == Code.EHANDLE else self.api.error(code, held.name))
 
     def drop(self, held: Listener, handle: int) -> None:
         """Gives back the handle of what is lost, once."""
-        if self.forget(handle):
+        if handle in self._listeners:
             self.begin_finish(handle, lambda event: None, None, guarded=held.guarded)
+            self.forget(handle)
 
     def begin_finish(
         self, handle: int, ended: Callable[[_abi.Event], object], over: Future[None] | None, *, guarded: bool

@@ -94,9 +94,9 @@ class HostedLease(HeldThing):
         tell_each(calls or (), failure)
         return failure
 
-    def is_ended(self) -> bool:
-        """As the library, or we ourselves, said."""
-        return self._failure is not None
+    def is_given_back(self) -> bool:
+        """What is lost is given back by heard."""
+        return self.over is not None or isinstance(self._failure, LeaseLost)
 
     def when_ended(self, tell: Ended) -> None:
         """On the thread that ends it."""

@@ -19,7 +19,7 @@ from ._held import Entered, HeldThing, Use
 from ._log import log
 from ._notify import notifier
 from ._units import SECOND
-from .errors import LeaseLost, MopslockError, NotReleased
+from .errors import Forked, LeaseLost, MopslockError, NotReleased
 from .status import instant
 
 RELEASE = 10.0
@@ -157,43 +157,45 @@ class HeldLease:
             raise _again(failure)
 
     def _finish(self, timeout: Duration | None) -> None:
-        if self._is_parents():
-            raise _texts.forked(self.name, self._held.what)
-        seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
+        """Ends it, and waits for the store. It goes on to its end whatever interrupts the caller."""
         try:
+            if self._is_parents():
+                raise _texts.forked(self.name, self._held.what)
+            seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
             over = self._held.finish()
-            if over.wait(seconds):
-                return over.result()
+            if not over.wait(seconds):
+                raise not_released(self.name, self._held.what)
+            over.result()
         except MopslockError as error:
             raise _again(error) from None
-        raise not_released(self.name, self._held.what)
+        except BaseException:
+            self._carry_on()
+            raise
+
+    def _carry_on(self) -> None:
+        """An interrupt came, perhaps before the end had begun."""
+        if not self._is_parents():
+            self._held.finish()
 
     def _is_parents(self) -> bool:
         """A forked child also leaves the block, but the lease is the parent's."""
         return self._pid != os.getpid()
 
     def _leave_with(self, error: BaseException | None) -> None:
-        """The end of a with block. An exception of ours never hides one of the block."""
+        """The end of a with block."""
         try:
-            if self._is_parents():
-                return
-            over = self._held.finish()
-            if over.wait(self._timeout):
-                over.result()
-            else:
-                log.warning("%s", not_released(self.name, self._held.what))
+            self._finish(self._timeout)
         except MopslockError as ended:
             self._judge(ended, error)
-        except BaseException:  # an interrupt, perhaps before the release began
-            self._held.finish()
-            raise
 
-    def _judge(self, ended: BaseException, error: BaseException | None) -> None:
-        """Decides whether the end of the lease is an error of the block that it guarded."""
+    def _judge(self, ended: MopslockError, error: BaseException | None) -> None:
+        """Decides whether the end of the lease is an error of the block that it guarded, whose own it never hides."""
+        if isinstance(ended, Forked):
+            return
         if not isinstance(ended, LeaseLost):
             log.warning("%s", ended)
         elif error is None and self._raise:
-            raise _again(ended) from None
+            raise ended from None
         elif error is not None and error is not ended:
             with contextlib.suppress(Exception):  # the exception is the user's; before Python 3.11 it takes no notes
                 getattr(error, "add_note")(str(ended))  # noqa: B009 - mypy knows Python 3.10
@@ -201,7 +203,7 @@ class HeldLease:
     def __del__(self) -> None:
         """Nobody has it any more. A finalizer runs inside of anything: it takes no lock, and begins no thread."""
         held: HeldThing | None = getattr(self, "_held", None)
-        if held is not None and self._pid == os.getpid() and not sys.is_finalizing() and not held.is_ended():
+        if held is not None and self._pid == os.getpid() and not sys.is_finalizing() and not held.is_given_back():
             notifier.forgotten(lambda: _vanished(held))
 
     def _state(self) -> str:
@@ -308,13 +310,14 @@ def leave(entered: Entered[L], error: BaseException | None) -> None:
 
 def give_back(entered: Entered[L], use: Use[L]) -> None:
     """The block was not entered, or its end was interrupted: nothing of it stays."""
-    if use.held is not None and not use.held._is_parents():
-        use.held._held.finish()
+    if use.held is not None:
+        use.held._carry_on()
     entered.end(use)
 
 
 def _vanished(held: HeldThing) -> None:
-    """Gives back what was forgotten, as a Limiter's permit is, and logs that. The fields are for programs."""
+    """Gives back what was forgotten, as a Limiter's permit is, and logs that, unless it is a release that an interrupt
+    cut. The fields are for programs."""
     if held.failure() is None:
         kind = held.what.split()[0]
         log.warning(
@@ -322,7 +325,7 @@ def _vanished(held: HeldThing) -> None:
             held.what, _texts.quoted(held.name),
             extra={"mopslock_event": f"{kind}_vanished", "mopslock_name": held.name},
         )  # fmt: skip
-        held.finish()
+    held.finish()
 
 
 def not_released(name: str, what: str = _texts.LEASE) -> NotReleased:

@@ -81,10 +81,6 @@ class Belief(HeldThing):
     def overdue(self) -> None:
         """It was given up although the client has not said so."""
 
-    def is_ended(self) -> bool:
-        """By a loss, or by our own will."""
-        return self.ended.done()
-
     def when_ended(self, tell: Ended) -> None:
         """On the thread that ends it."""
         if self._pid != os.getpid():
@@ -213,6 +209,10 @@ class Lease(Belief, Claim):
         over = self.over
         self.client.command(self, "release" if self.guarded else "leave")
         return over
+
+    def is_given_back(self) -> bool:
+        """As the client said."""
+        return bool(self._overs) and self._overs[0].done()
 
     def hurry(self) -> None:
         """The process is about to end, or the store is closed."""

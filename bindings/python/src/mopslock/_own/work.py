@@ -34,6 +34,10 @@ class Tenure(Belief):
         self.token = of.handle.token if of.handle is not None else 0
         self.believe_held(action)
 
+    def is_given_back(self) -> bool:
+        """With the call."""
+        return self._of.over.done()
+
     def finish(self) -> Future[None]:
         """It ends with the call."""
         return self._of.cancel()
