@@ -261,6 +261,19 @@ def test_a_release_that_is_interrupted_twice_is_made_by_the_finalizer(kind: str,
     assert n > 5
 
 
+def test_an_interrupted_release_of_a_limiters_permit_can_be_made_again() -> None:
+    limiter = mopslock.Limiter()
+    for n in itertools.count():
+        permit = limiter.acquire("n", capacity=1, wait=0)
+        interrupter = interrupted(n, permit.release)
+        if not interrupter.delivered:
+            break
+        with contextlib.suppress(mopslock.OutOfBuckets):  # it was given back before the interrupt came
+            permit.release()
+        assert limiter.held("n") == 0, interrupter.where
+    assert n > 5
+
+
 # Tasks: each is cancelled at each of its awaits, while it waits and when what it waits for has just come.
 
 

@@ -41,8 +41,9 @@ class Grant:
 
     def give_back(self) -> bool:
         """Whether there was anything to give back. Any thread may call it; one call succeeds."""
-        handle, self._handle = self._handle, ctypes.c_uint64()
-        return bool(handle.value) and self._engine.release(handle.value)
+        freed = bool(self._handle.value) and self._engine.release(self._handle.value)
+        self._handle = ctypes.c_uint64()  # last: a call that was interrupted in here may begin again
+        return freed
 
     def __del__(self) -> None:
         if (
