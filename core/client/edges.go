@@ -26,7 +26,7 @@ var claimEdges = [...]base.Edge[claimState]{
 	{From: claimResolving, To: claimYielding, Why: "auto finds a lock.json"},
 	{From: claimResolving, To: claimAsking, Why: "it is known how the name is kept"},
 	{From: claimResolving, To: claimEnded, Why: "refused; cancelled"},
-	{From: claimYielding, To: claimAsking, Why: "no strict tenure lives there"},
+	{From: claimYielding, To: claimResolving, Why: "no strict tenure lives there"},
 	{From: claimYielding, To: claimEnded, Why: "refused; cancelled"},
 	{From: claimAsking, To: claimWaiting, Why: "another holds the name"},
 	{From: claimAsking, To: claimHeld, Why: "held"},

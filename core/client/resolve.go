@@ -164,6 +164,7 @@ func (y *yielding) hear(c *Client, u *unit, a *core.Action) {
 		c.drop(u)
 		cl.unit = nil
 		c.unwatch(cl)
+		cl.state.become(claimResolving)
 		c.fallBack(cl)
 	default:
 		c.tenure(cl, a)

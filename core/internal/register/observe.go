@@ -399,15 +399,16 @@ func (r *Register) LeavesOut(ev *core.Event) bool {
 	return found && n < r.Cur.N
 }
 
-// Denies reports whether a get says that the version is absent which the list of this observation
-// has shown: it was removed this moment, or the store answers wrongly.
-func (r *Register) Denies(ev *core.Event) bool {
-	denies := r.Doing == ForVersion && ev.Outcome == core.OutcomeNo && !r.Observation.poll
+// NoteDenial notes of a get whether it says that the version is absent which the list of this
+// observation has shown: it was removed this moment, or the store answers wrongly.
+func (r *Register) NoteDenial(ev *core.Event) {
 	if r.Doing == ForVersion {
-		r.denied = denies
+		r.denied = ev.Outcome == core.OutcomeNo && !r.Observation.poll
 	}
-	return denies
 }
+
+// Denies reports whether the answer that was just noted is such a get.
+func (r *Register) Denies() bool { return r.denied && r.Doing == ForVersion }
 
 // IsDenied reports whether an answer is a list after which the version was denied: until it is read
 // such a list says nothing of the store.

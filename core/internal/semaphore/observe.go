@@ -51,16 +51,16 @@ func (s *Semaphore) answer(ev *core.Event, f base.Flight) {
 // note takes what an answer says of the store. A list that leaves out what is known to be
 // there is no answer; nor is it one when exists then finds that.
 func (s *Semaphore) note(ev core.Event, f base.Flight) {
-	if s.LeavesOut(&ev) || s.denies(&ev) || s.Doing == register.ForSelf && ev.Outcome == core.OutcomeYes {
+	if s.below == s.Observation.N { // no older version, which is read for its value
+		s.NoteDenial(&ev)
+	}
+	if s.LeavesOut(&ev) || s.Denies() || s.Doing == register.ForSelf && ev.Outcome == core.OutcomeYes {
 		ev.Outcome, ev.Class = core.OutcomeUnknown, core.ClassOther
 	}
 	if !s.IsDenied() {
 		s.Reach.Note(&ev, f, s.Now.Mono)
 	}
 }
-
-// denies reports whether a get says that the newest version is absent, which the list has shown.
-func (s *Semaphore) denies(ev *core.Event) bool { return s.below == s.Observation.N && s.Denies(ev) }
 
 // observationFailed: each caller goes on for as long as it has patience with the store.
 func (s *Semaphore) observationFailed() {
@@ -156,7 +156,7 @@ func (s *Semaphore) readFrom(n core.Epoch) {
 // sawVersion takes in the newest version, or one below it that is read for its value.
 func (s *Semaphore) sawVersion(ev *core.Event) {
 	obs := &s.Observation
-	if s.denies(ev) {
+	if s.Denies() {
 		s.Class = core.ClassOther
 		s.observationFailed()
 		return

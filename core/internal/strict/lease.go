@@ -140,7 +140,8 @@ func (l *Lease) become(to core.LeaseState) {
 }
 
 func (l *Lease) answer(ev *core.Event, f base.Flight) {
-	if l.State == core.LeaseVerifying && l.LeavesOut(ev) || l.State == core.LeaseObserving && l.Denies(ev) { // it is there
+	l.NoteDenial(ev)
+	if l.State == core.LeaseVerifying && l.LeavesOut(ev) || l.State == core.LeaseObserving && l.Denies() { // it is there
 		ev.Outcome, ev.Class = core.OutcomeUnknown, core.ClassOther
 	}
 	if !l.IsDenied() {
