@@ -85,6 +85,9 @@ func (s *Store) makeRoot() (fs.FileInfo, error) {
 // temp file and that, rename(2) and link(2) find none in the other place.
 func (s *Store) checkRoot() error {
 	was := s.identity.Load()
+	if !s.moved.Load() && was.isAt(s.root) {
+		return nil
+	}
 	info, err := os.Stat(s.root)
 	switch {
 	case err == nil && was.isUnchanged(info) && !s.moved.Load():
