@@ -3,6 +3,8 @@
 package client_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
@@ -12,12 +14,23 @@ import (
 
 // TestMutations: each rule that is left out breaks what TestRules has under its name.
 func TestMutations(t *testing.T) {
-	for _, mutation := range base.ClientMutations() {
+	caught := 0
+	for _, m := range base.Mutations() {
+		for _, by := range strings.Fields(m.By) {
+			if !slices.Contains([]string{"explorer", "simulator", "rules"}, by) {
+				t.Errorf("%s: what is %s?", m.Mutation, by)
+			}
+		}
+		if !slices.Contains(strings.Fields(m.By), "rules") {
+			continue
+		}
+		mutation := m.Mutation
 		rule := rules[string(mutation)]
 		if rule == nil {
 			t.Errorf("%s has no rule", mutation)
 			continue
 		}
+		caught++
 		cfg := ruleConfig(string(mutation))
 		p := newProcessOf(t, newBucket(), cfg)
 		cfg.Machine, cfg.Host, cfg.PID, cfg.Samples, cfg.StampUnit = core.MachineClient, "h", "1", true, 1
@@ -31,5 +44,8 @@ func TestMutations(t *testing.T) {
 		} else {
 			t.Logf("%s: %s", mutation, wrong)
 		}
+	}
+	if caught != len(rules) {
+		t.Errorf("%d rules are of a mutation, and there are %d", caught, len(rules))
 	}
 }

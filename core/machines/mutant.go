@@ -4,16 +4,16 @@ package machines
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/client"
 	"github.com/mopslock/mopslock/core/internal/base"
 )
 
-// NewMutant is New with the mutation of that name in it; "" is none. A client also has its own.
+// NewMutant is New with the mutation of that name in it; "" is none.
 func NewMutant(cfg core.Config, mutation string) (core.Machine, error) {
-	ofClient := cfg.Machine == core.MachineClient && slices.Contains(base.ClientMutations(), base.Mutation(mutation))
-	if mutation != "" && !ofClient && !slices.Contains(Mutations(), mutation) {
+	if mutation != "" && !slices.ContainsFunc(base.Mutations(), func(m base.Caught) bool { return string(m.Mutation) == mutation }) {
 		panic("mopslock: core: no such mutation: " + mutation)
 	}
 	if cfg.Machine == core.MachineClient {
@@ -27,10 +27,12 @@ func NewMutant(cfg core.Config, mutation string) (core.Machine, error) {
 	return m, nil
 }
 
-// Mutations are the names of all.
-func Mutations() (names []string) {
-	for _, mutation := range base.Mutations() {
-		names = append(names, string(mutation))
+// Mutations are the names of those that something catches, as base.Caught says it.
+func Mutations(by string) (names []string) {
+	for _, m := range base.Mutations() {
+		if slices.Contains(strings.Fields(m.By), by) {
+			names = append(names, string(m.Mutation))
+		}
 	}
 	return names
 }

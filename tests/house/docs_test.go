@@ -174,7 +174,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestProtocolNamesTheMutations: each rule that the explorer can leave out has that name in the
+// TestProtocolNamesTheMutations: each rule that a test can leave out has that name in the
 // protocol's text, and no other name is there.
 func TestProtocolNamesTheMutations(t *testing.T) {
 	named, mutations := map[string]bool{}, map[string]bool{}

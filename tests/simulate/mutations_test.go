@@ -3,6 +3,8 @@
 package simulate
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ func TestMutationsAreCaught(t *testing.T) {
 	const whatever = "" // comes first
 	lease, shared := Options{}, Options{Shared: true, Actors: 6}
 	paused := Options{NoSessions: true, Faults: &Faults{Latency: Exponential, Mean: 200 * time.Millisecond, PauseEvery: 20 * time.Second, PauseFor: 30 * time.Second}}
+	caught := map[string]bool{}
 	for _, c := range []struct {
 		mutation string
 		opts     Options
@@ -42,6 +45,7 @@ func TestMutationsAreCaught(t *testing.T) {
 		{"fix-lives-on", lease, check.CallEndsBelief},
 		{"belief-past-call", lease, check.CallEndsBelief},
 	} {
+		caught[c.mutation] = true
 		c.opts.New = func(cfg core.Config) (core.Machine, error) { return machines.NewMutant(cfg, c.mutation) }
 		s := Swarm(1, 2000, workers, c.opts)
 		switch {
@@ -52,5 +56,8 @@ func TestMutationsAreCaught(t *testing.T) {
 		default:
 			t.Logf("%v: seed %d, %v", c.mutation, s.Failed.Seed, s.Failed.Violation)
 		}
+	}
+	if want, got := slices.Sorted(slices.Values(machines.Mutations("simulator"))), slices.Sorted(maps.Keys(caught)); !slices.Equal(want, got) {
+		t.Errorf("the simulator catches\n%s, and core/internal/base/mutations.go says\n%s", got, want)
 	}
 }

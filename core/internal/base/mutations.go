@@ -3,9 +3,8 @@
 package base
 
 // Mutation names a deliberate mistake: a rule left out. Each shows what the rule is for,
-// and that the explorer finds it (tests/explore). core/PROTOCOL.md names it beside its
-// rule. Only builds with the tag mopslock_mutations have any: there rules_mutated.go of a
-// room stands for its rules.go.
+// and that tests find it. core/PROTOCOL.md names it beside its rule. Only builds with the tag
+// mopslock_mutations have any: there rules_mutated.go of a room stands for its rules.go.
 type Mutation string
 
 // The mutations of the protocol's table, and ours behind them. SteppingStoreClock is a mistake
@@ -64,7 +63,7 @@ const (
 	StrictUnseen      Mutation = "strict-unseen"       // auto that finds a lock.json does not look for a strict tenure
 )
 
-// The mutations of a client, which package client catches itself.
+// The mutations of a client.
 const (
 	BeliefPastCall         Mutation = "belief-past-call"         // the session's renewals move a claim that was called
 	SessionToldLast        Mutation = "session-told-last"        // a session past its deadline is stepped after its claims
@@ -76,22 +75,70 @@ const (
 	LockFileUnasked        Mutation = "lock-file-unasked"        // an owner that found no lock.json asks for none
 )
 
-// ClientMutations are all of a client's.
-func ClientMutations() []Mutation {
-	return []Mutation{BeliefPastCall, SessionToldLast, LostCreateBelieved, ThrottledRecordAwaited, NobodyNudged, FixLivesOn, SelfUnasked, LockFileUnasked}
+// Caught is a mutation, and what catches it by its name: the explorer (tests/explore), the
+// simulator (tests/simulate) or the rules of package client.
+type Caught struct {
+	Mutation Mutation
+	By       string // one or more of them
 }
 
-// Mutations are all of the machines of one claim.
-func Mutations() []Mutation {
-	return []Mutation{
-		JoinByBeat, JudgeAtAnswer, SignsReadApart, PutAloneRenews, BrokenFreesNow, ReleasedFreesNow, SessionWithoutCalls,
-		JoinDropsSession, SessionLivesOn, ForgetUnknownCreate, ReleaseLeftToExpire, SameNonceRetry, OldCalibration, SlopShort,
-		StampsAsNonces, SteppingStoreClock, GCWithoutBasis, PollAsBasis, CollectedYoung, TenureReused, SessionNotInForce,
-		DeadlineFromAnswer, EpochReset, UnknownIsNo, UnknownIsYes, LateRenewal, SameBootNewest, SameBootFreed,
-		EndedBeatsMissed, BreakVerdictKept, ExistsBesidePut, BootClockUnchecked,
-		NoSecondLook, ResultOverwrites, LoserDelivers,
-		Overallocate, PermitFreedEarly, SettleAtVersion, IDReused, ReleaseLeft, PermitOutlivesSession,
-		HurriedClaim, HintRenews, LeavingHandedOut, EmptyListBelieved, StrictUnseen,
+// Mutations are all.
+func Mutations() []Caught {
+	return []Caught{
+		{JoinByBeat, "explorer simulator"},
+		{JudgeAtAnswer, "explorer"},
+		{SignsReadApart, "explorer"},
+		{PutAloneRenews, "explorer"},
+		{BrokenFreesNow, "explorer simulator"},
+		{ReleasedFreesNow, "explorer simulator"},
+		{SessionWithoutCalls, "explorer simulator"},
+		{JoinDropsSession, "explorer simulator"},
+		{SessionLivesOn, "explorer"},
+		{ForgetUnknownCreate, "explorer simulator"},
+		{ReleaseLeftToExpire, "explorer simulator"},
+		{SameNonceRetry, "explorer"},
+		{OldCalibration, "explorer"},
+		{SlopShort, "explorer"},
+		{StampsAsNonces, "explorer"},
+		{SteppingStoreClock, "explorer"},
+		{GCWithoutBasis, "explorer"},
+		{PollAsBasis, "explorer"},
+		{CollectedYoung, "explorer"},
+		{TenureReused, "explorer"},
+		{SessionNotInForce, "explorer"},
+		{DeadlineFromAnswer, "explorer simulator"},
+		{EpochReset, "explorer simulator"},
+		{UnknownIsNo, "explorer"},
+		{UnknownIsYes, "explorer simulator"},
+		{LateRenewal, "explorer simulator"},
+		{SameBootNewest, "explorer"},
+		{SameBootFreed, "explorer"},
+		{EndedBeatsMissed, "explorer"},
+		{BreakVerdictKept, "explorer"},
+		{ExistsBesidePut, "explorer"},
+		{BootClockUnchecked, "explorer"},
+		{NoSecondLook, "explorer"},
+		{ResultOverwrites, "explorer"},
+		{LoserDelivers, "explorer"},
+		{Overallocate, "explorer simulator"},
+		{PermitFreedEarly, "explorer simulator"},
+		{SettleAtVersion, "explorer simulator"},
+		{IDReused, "explorer"},
+		{ReleaseLeft, "explorer"},
+		{PermitOutlivesSession, "explorer"},
+		{HurriedClaim, "explorer"},
+		{HintRenews, "explorer"},
+		{LeavingHandedOut, "explorer simulator"},
+		{EmptyListBelieved, "explorer"},
+		{StrictUnseen, "explorer"},
+		{BeliefPastCall, "simulator rules"},
+		{SessionToldLast, "rules"},
+		{LostCreateBelieved, "rules"},
+		{ThrottledRecordAwaited, "rules"},
+		{NobodyNudged, "rules"},
+		{FixLivesOn, "simulator rules"},
+		{SelfUnasked, "rules"},
+		{LockFileUnasked, "rules"},
 	}
 }
 
