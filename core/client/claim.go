@@ -153,7 +153,7 @@ func (c *Client) make(cl *claim, cfg core.Config, first core.Event) {
 	cl.state.become(claimAsking)
 	cl.unit = &unit{machine: machine, owner: cl, claim: cl.number}
 	if cfg.Machine == core.MachineInvocation {
-		cl.unit.lanes = twoLanes
+		cl.unit.Mask = twoLanes
 	}
 	if cfg.OnSession {
 		cl.session = c.sessionFor(cfg.TTL, cfg.Margin)
@@ -168,7 +168,7 @@ func (c *Client) make(cl *claim, cfg core.Config, first core.Event) {
 // hear implements owner.
 func (cl *claim) hear(c *Client, _ *unit, a *core.Action) {
 	if a.Kind == core.ActionWarned {
-		c.carry(a).Claim = cl.number
+		c.outbox.Carry(a).Claim = cl.number
 		return
 	}
 	cl.as.hear(c, cl, a)
@@ -253,7 +253,7 @@ func (c *Client) tell(cl *claim, kind core.EventKind, epoch core.Epoch) {
 		return
 	}
 	if d := cl.delay; d != nil && d.kind == delayRead {
-		c.alarms.arm(&d.alarm, d, c.now.Mono)
+		c.alarms.Arm(&d.Alarm, d, c.now.Mono)
 		return
 	}
 	if u := c.unpark(cl); u != nil && !u.gone {
@@ -283,13 +283,13 @@ func (c *Client) refuseTerms(cl *claim, err error) {
 	if e, ok := err.(*core.Error); ok { //nolint:errorlint // ours are not wrapped
 		text = e.Text
 	}
-	c.refused(cl, core.ReasonTerms, core.ClassNone).Body = c.keep([]byte(text))
+	c.refused(cl, core.ReasonTerms, core.ClassNone).Body = c.outbox.Keep([]byte(text))
 	c.remove(cl)
 }
 
 func (c *Client) refused(cl *claim, reason core.Reason, class core.Class) *core.Action {
 	c.over(cl)
-	a := c.emit(core.ActionRefused)
+	a := c.outbox.Emit(core.ActionRefused)
 	a.Claim, a.Reason, a.Class, a.Protocol = cl.number, reason, class, cl.protocol
 	return a
 }
@@ -313,7 +313,7 @@ func (c *Client) remove(cl *claim) {
 		c.drop(cl.unit)
 	}
 	if cl.delay != nil {
-		c.alarms.disarm(&cl.delay.alarm)
+		c.alarms.Disarm(&cl.delay.Alarm)
 	}
 	c.detachClaim(cl)
 	c.unwatch(cl)
@@ -341,7 +341,7 @@ func (cl *claim) capBelief(c *Client) {
 		return
 	}
 	cl.cappedAt = cl.relied()
-	a := c.emit(core.ActionDeadline)
+	a := c.outbox.Emit(core.ActionDeadline)
 	a.Claim, a.At = cl.number, cl.cappedAt
 }
 
@@ -351,139 +351,6 @@ func (cl *claim) uncapBelief(c *Client, u *unit) {
 		return
 	}
 	cl.cappedAt = 0
-	a := c.emit(core.ActionDeadline)
+	a := c.outbox.Emit(core.ActionDeadline)
 	a.Claim, a.At, a.On = cl.number, cl.at, cl.on
-}
-
-// unit is one machine of the client's, and what it waits for.
-type unit struct {
-	alarm
-	machine base.Reporting
-	owner   owner
-	claim   uint64            // for which its requests are; 0: for the client itself
-	lanes   core.RequestID    // which requests of the machine may be in flight together
-	flights [4]core.RequestID // the client's ids, by lane; 0 is none
-	direct  bool              // its requests do not wait for a store that asks to be left alone
-	gone    bool              // nothing is told to it any more
-}
-
-// owner hears what a unit's machine says.
-type owner interface {
-	// hear takes a notice; requests and the wake were taken before.
-	hear(c *Client, u *unit, a *core.Action)
-	// stepped follows the machine's state, after all actions of one of its steps.
-	stepped(c *Client, u *unit)
-	// keeps reports whether a claim ends if the machine's requests are late.
-	keeps() bool
-}
-
-// The lanes of a machine, as a mask of the request's id: a lease has one request in
-// flight that matters; an invocation one of its own, with an odd id, and one of the lease
-// within; a race has four.
-const (
-	oneLane   core.RequestID = 0
-	twoLanes  core.RequestID = 1
-	fourLanes core.RequestID = 3
-)
-
-// job is work that waits for its turn: an event for a unit, or for a claim.
-type job struct {
-	unit  *unit
-	claim *claim
-	kind  core.EventKind
-	epoch core.Epoch
-	// reason and class, of begin to a claim, are the prober's, which the claim has waited for;
-	// class, of cancel to one, is why there can be no session.
-	reason core.Reason
-	class  core.Class
-}
-
-// post adds work. What is to be told to a unit is told in the order of the calls.
-func (c *Client) post(j job) { c.todo = append(c.todo, j) }
-
-func (c *Client) do(j job) {
-	switch {
-	case j.claim != nil && j.kind == core.EventBegin:
-		c.storeTried(j.claim, j.reason, j.class)
-	case j.claim != nil && j.kind == core.EventCancel:
-		c.noSession(j.claim, j.class)
-	case j.claim != nil && j.kind == core.EventClose:
-		c.stopClaim(j.claim)
-	case j.claim != nil:
-		c.tell(j.claim, j.kind, j.epoch)
-	case !j.unit.gone:
-		c.step(j.unit, core.Event{Kind: j.kind, Epoch: j.epoch})
-	}
-}
-
-// alarmHandler does what an alarm was set for.
-type alarmHandler interface{ onAlarm(c *Client) }
-
-// onAlarm implements alarmHandler.
-func (u *unit) onAlarm(c *Client) {
-	c.feed(u, &core.Event{Kind: core.EventWoke})
-}
-
-// step tells a machine what happened, and carries out what it answers.
-func (c *Client) step(u *unit, ev core.Event) { c.feed(u, &ev) }
-
-// feed is step with an event that is the client's to change. The event stays off the heap,
-// so no interface but the machine's sees it.
-func (c *Client) feed(u *unit, ev *core.Event) {
-	if cl := claimOf(u.owner); cl != nil && cl.protocol == core.ProtocolStrict {
-		c.inform(cl.session, ev)
-	} else if of, ok := u.owner.(*semaphore); ok {
-		if ev.Kind == core.EventChanged {
-			of.hint()
-		}
-		c.inform(of.session, ev)
-	}
-	if u.gone {
-		return
-	}
-	actions, err := u.machine.Step(c.now, *ev)
-	if err != nil {
-		panic("mopslock: core: client: " + err.Error()) // the client broke the contract
-	}
-	wake := base.Unset
-	for i := range actions {
-		switch a := &actions[i]; {
-		case a.Kind.IsRequest():
-			c.send(u, a)
-		case a.Kind == core.ActionWake:
-			wake = a.At
-		case a.Kind == core.ActionSampleStoreClock:
-			c.sample(u)
-		default:
-			u.owner.hear(c, u, a)
-		}
-	}
-	if u.gone { // one of its notices has ended it
-		return
-	}
-	c.alarms.arm(&u.alarm, u, wake)
-	u.owner.stepped(c, u)
-}
-
-// drop forgets a unit. Nobody wants the answers to its requests any more.
-func (c *Client) drop(u *unit) {
-	u.gone = true
-	c.alarms.disarm(&u.alarm)
-	for lane := range u.flights {
-		c.abandon(u, lane)
-	}
-}
-
-// seed is fresh for every machine.
-func (c *Client) seed() (seed [16]byte) {
-	for i := 0; i < len(seed); i += 8 {
-		n := c.rng.Next()
-		for k := range 8 {
-			seed[i+k] = byte(n >> (8 * k))
-		}
-	}
-	if seed == [16]byte{} {
-		seed[0] = 1
-	}
-	return seed
 }

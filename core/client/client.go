@@ -4,20 +4,11 @@ import (
 	"strconv"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/alarms"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/capability"
 	"github.com/mopslock/mopslock/core/internal/octets"
-)
-
-// Bounds of one Step. A machine's own step returns core.MaxActions actions and one body at
-// the most, and a session may be stepped before the lease on it, so the client takes no
-// other work up when less than that is left.
-const (
-	mostActions = core.MaxClientActions
-	roomFor     = 3 * core.MaxActions
-	// roomyBytes of texts and bodies leave room in one message for a record and what
-	// belongs to it.
-	roomyBytes = core.MaxMessage - core.MaxRecord - 24<<10
+	"github.com/mopslock/mopslock/core/internal/outbox"
 )
 
 // Client is one process and its claims on one store. Its zero value is of no use; see New.
@@ -28,13 +19,10 @@ type Client struct {
 	rng base.RNG
 	now core.Instant // of the latest Step
 
-	out   []core.Action
-	arena []byte // bodies of out
-	bytes int    // of texts and bodies in out
-	more  bool   // the latest Step has ended with more
-
+	outbox outbox.Outbox
+	more   bool  // the latest Step has ended with more
 	todo   []job // in the order in which they came
-	alarms alarms
+	alarms alarms.Alarms
 
 	last           uint64 // the newest claim
 	claims         map[uint64]*claim
@@ -45,7 +33,6 @@ type Client struct {
 	sessions       []*session
 	sessionSerial  uint64
 	semaphores     []*semaphore
-	requests       requests
 	store          abilities
 	clock          storeClock
 	cleanups       []*cleanup // that were not sent yet
@@ -64,10 +51,9 @@ func New(cfg core.Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, rng: base.NewRNG(cfg.Seed), now: core.Instant{Mono: -core.MaxClockRange},
-		out:    make([]core.Action, 0, mostActions),
 		claims: map[uint64]*claim{}, names: map[string]*nameState{}, watched: map[string]*watch{},
 	}
-	c.requests.init(&cfg)
+	c.outbox.Init(&cfg, &c.alarms)
 	if cfg.OwnStore {
 		c.store.creates = capability.Honoured
 	}
@@ -92,7 +78,8 @@ func (c *Client) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 			return nil, err
 		}
 	}
-	c.now, c.out, c.arena, c.bytes, c.more = now, c.out[:0], c.arena[:0], 0, false
+	c.now, c.more = now, false
+	c.outbox.Reset()
 	switch {
 	case terms != nil:
 		c.begin(terms, ev.Claim)
@@ -113,19 +100,18 @@ func (c *Client) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 
 // work does what is due, as far as one Step has room.
 func (c *Client) work() {
-	for c.hasRoom() {
-		q := c.requests.next()
+	for c.outbox.HasRoom() {
 		switch {
-		case q != nil:
-			c.start(q)
+		case c.outbox.HasNext():
+			c.tooLate(c.outbox.SendNext(c.now.Mono))
 		case len(c.todo) > 0:
 			j := c.todo[0]
 			c.todo = rest(c.todo)
 			c.do(j)
-		case c.alarms.isDue(c.now.Mono):
-			a := c.alarms.first()
-			c.alarms.disarm(a)
-			a.rings.(alarmHandler).onAlarm(c)
+		case c.alarms.IsDue(c.now.Mono):
+			a := c.alarms.First()
+			c.alarms.Disarm(a)
+			c.ring(a)
 		default:
 			if !c.isAtEnd() {
 				return
@@ -135,57 +121,16 @@ func (c *Client) work() {
 	}
 }
 
-func (c *Client) hasRoom() bool {
-	return len(c.out)+roomFor < mostActions && c.bytes <= roomyBytes
-}
-
 // finish ends a Step: with more, or one wake, or nothing.
 func (c *Client) finish() []core.Action {
 	switch {
-	case len(c.todo) > 0 || c.alarms.isDue(c.now.Mono) || c.requests.next() != nil || c.isAtEnd():
+	case len(c.todo) > 0 || c.alarms.IsDue(c.now.Mono) || c.outbox.HasNext() || c.isAtEnd():
 		c.more = true
-		c.emit(core.ActionMore)
-	case c.alarms.first() != nil:
-		c.emit(core.ActionWake).At = c.alarms.first().at
+		c.outbox.Emit(core.ActionMore)
+	case c.alarms.First() != nil:
+		c.outbox.Emit(core.ActionWake).At = c.alarms.First().At
 	}
-	return c.out
-}
-
-// emit adds an action, which is the caller's to fill in where it stands.
-func (c *Client) emit(kind core.ActionKind) *core.Action {
-	n := len(c.out)
-	c.out = c.out[:n+1]
-	a := &c.out[n]
-	*a = core.Action{}
-	a.Kind = kind
-	return a
-}
-
-// carry keeps a machine's action: its bytes are the machine's, which may be stepped again.
-func (c *Client) carry(a *core.Action) *core.Action {
-	n := len(c.out)
-	c.out = c.out[:n+1]
-	to := &c.out[n]
-	*to = *a
-	if len(a.Body) > 0 {
-		to.Body = c.keep(a.Body)
-	}
-	if a.Observed != nil {
-		seen := *a.Observed
-		base.DetachObserved(&seen)
-		to.Observed = &seen
-		c.bytes += len(seen.Permits) + 2048
-	}
-	c.bytes += len(a.Key) + len(a.After) + 128
-	return to
-}
-
-// keep copies bytes that must be good until the next Step.
-func (c *Client) keep(body []byte) []byte {
-	from := len(c.arena)
-	c.arena = append(c.arena, body...)
-	c.bytes += len(body)
-	return c.arena[from:len(c.arena):len(c.arena)]
+	return c.outbox.All()
 }
 
 // admit refuses what breaks the contract, before anything is changed.
@@ -200,7 +145,7 @@ func (c *Client) admit(now core.Instant, ev *core.Event) error {
 	case c.more && ev.Kind != core.EventWoke:
 		text = "event " + ev.Kind.String() + " while there is more: step with woke first"
 	case ev.Kind == core.EventAnswer:
-		code, text = c.requests.check(ev)
+		code, text = c.outbox.Check(ev)
 	case ev.Kind == core.EventWoke || ev.Kind == core.EventClose || ev.Kind == core.EventChanged:
 	case !isCommand(ev.Kind):
 		text = "event " + ev.Kind.String() + " has no meaning for a client"
@@ -249,7 +194,7 @@ func begins(ev *core.Event) bool {
 
 // Idle implements core.Stepper.
 func (c *Client) Idle() bool {
-	return !c.more && len(c.claims) == 0 && c.alarms.first() == nil && c.requests.isEmpty()
+	return !c.more && len(c.claims) == 0 && c.alarms.First() == nil && c.outbox.IsEmpty()
 }
 
 // String implements core.Stepper.
@@ -266,7 +211,8 @@ func (c *Client) String() string {
 // cleanup is one request for tidiness, whose outcome does not matter: sent after a while,
 // or when the client closes.
 type cleanup struct {
-	alarm
+	alarms.Alarm
+	outbox.Sender
 	action core.Action
 }
 
@@ -274,15 +220,15 @@ type cleanup struct {
 func (c *Client) cleanUp(key string, after core.Duration) {
 	e := &cleanup{action: core.Action{Kind: core.ActionDelete, Key: key, Limit: capability.TidyLimit}}
 	c.cleanups = append(c.cleanups, e)
-	c.alarms.arm(&e.alarm, e, c.now.Mono+int64(after))
+	c.alarms.Arm(&e.Alarm, e, c.now.Mono+int64(after))
 }
 
 // onAlarm implements alarmHandler. A store that asks to be left alone is, for as long as it says. A client
 // that closes does not wait for that: what is left is garbage, as that of a process that dies.
 func (e *cleanup) onAlarm(c *Client) {
-	rests := c.requests.restUntil > c.now.Mono
+	rests := c.outbox.RestUntil() > c.now.Mono
 	if rests && !c.served {
-		c.alarms.arm(&e.alarm, e, c.requests.restUntil)
+		c.alarms.Arm(&e.Alarm, e, c.outbox.RestUntil())
 		return
 	}
 	c.cleanups = without(c.cleanups, e)
@@ -290,7 +236,7 @@ func (e *cleanup) onAlarm(c *Client) {
 		return
 	}
 	c.tidying++
-	c.request(flight{verb: e.action.Kind, lane: laneUsual, cleanup: true}, &e.action, 0)
+	c.outbox.Send(e, outbox.Usual, 0, &e.action, c.now.Mono)
 }
 
 // close asks every claim to end: what is held is released, what waits is cancelled,
@@ -338,7 +284,7 @@ func (c *Client) isAtEnd() bool {
 func (c *Client) end() {
 	if c.served {
 		c.closed = true
-		c.emit(core.ActionClosed)
+		c.outbox.Emit(core.ActionClosed)
 		return
 	}
 	c.served = true
@@ -358,7 +304,7 @@ func (c *Client) end() {
 		c.cleanUp(core.StoreClockPrefix+c.clock.owner, 0)
 	}
 	for _, e := range c.cleanups {
-		c.alarms.arm(&e.alarm, e, c.now.Mono)
+		c.alarms.Arm(&e.Alarm, e, c.now.Mono)
 	}
 }
 

@@ -41,16 +41,7 @@ func (c *Client) Parts() map[string]any {
 	for _, s := range c.semaphores {
 		add("semaphore", s)
 	}
-	for i := range c.requests.table {
-		f := &c.requests.table[i]
-		switch {
-		case f.queued != nil:
-			add("queued", f.queued)
-			add("queued flight", f)
-		case f.id != 0:
-			add("flight", f)
-		}
-	}
+	add("outbox", &c.outbox)
 	for _, e := range c.cleanups {
 		add("cleanup", e)
 	}

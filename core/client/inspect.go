@@ -4,6 +4,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/lastwriter"
+	"github.com/mopslock/mopslock/core/internal/outbox"
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
@@ -86,7 +87,7 @@ func (k *inspectRole) run(c *Client, cl *claim, kind core.MachineKind, t core.Co
 // use has a machine do its one thing. What only reads does not wait for a store that asks to
 // be left alone, since somebody waits for it; a break writes, and waits.
 func (k *inspectRole) use(c *Client, cl *claim, m base.Reporting, first core.EventKind) {
-	cl.unit = &unit{machine: m, owner: cl, claim: cl.number, direct: k.kind != core.EventBreak}
+	cl.unit = &unit{machine: m, owner: cl, claim: cl.number, Sender: outbox.Sender{Direct: k.kind != core.EventBreak}}
 	c.post(job{unit: cl.unit, kind: first})
 }
 
@@ -126,7 +127,7 @@ func (k *inspectRole) hear(c *Client, cl *claim, a *core.Action) {
 	case a.Kind == core.ActionRefused && k.kind == core.EventWatch && a.Reason != core.ReasonCancelled &&
 		(k.last.state != 0 || !a.Class.Permanent()):
 		if !k.failing {
-			to := c.carry(a) // a read that failed; the next one may not
+			to := c.outbox.Carry(a) // a read that failed; the next one may not
 			to.Kind, to.Claim = core.ActionWarned, cl.number
 		}
 		k.failing = true
@@ -170,7 +171,7 @@ func (k *inspectRole) conclude(c *Client, cl *claim) {
 }
 
 func (k *inspectRole) show(c *Client, cl *claim, a *core.Action) {
-	to := c.carry(a)
+	to := c.outbox.Carry(a)
 	to.Claim, to.Protocol = cl.number, cl.protocol
 }
 
@@ -257,7 +258,7 @@ func (c *Client) conclude(cl *claim, a *core.Action) {
 // when that can be dead, or a TTL later.
 func (k *inspectRole) again(c *Client, cl *claim, s *core.Observed) {
 	at := c.now.Mono + int64(c.rng.Between(watchPoll-watchPoll/5, watchPoll+watchPoll/5))
-	at = max(at, c.requests.restUntil)
+	at = max(at, c.outbox.RestUntil())
 	switch {
 	case cl.missed:
 		cl.missed, at = false, c.now.Mono

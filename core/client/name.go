@@ -159,15 +159,15 @@ func (c *Client) saw(cl *claim, s *core.Observed) {
 	body := octets.AppendBE64(nil, s.Fingerprint)
 	body = octets.AppendBE64(body, uint64(s.Since))
 	body = octets.AppendBE64(body, uint64(s.Since+c.now.Wall-c.now.Mono))
-	a := c.emit(core.ActionRemember)
-	a.Key, a.Body = cl.name.text, c.keep(append(body, c.cfg.Boot...))
+	a := c.outbox.Emit(core.ActionRemember)
+	a.Key, a.Body = cl.name.text, c.outbox.Keep(append(body, c.cfg.Boot...))
 }
 
 // forget: the name is held by us, or not to be judged by what was seen any more.
 func (c *Client) forget(p *nameState) {
 	if p.kept != 0 {
 		p.kept = 0
-		c.emit(core.ActionForget).Key = p.text
+		c.outbox.Emit(core.ActionForget).Key = p.text
 	}
 	c.used(p)
 }
@@ -225,7 +225,7 @@ func (c *Client) watchOf(key string) *watch {
 	if w == nil {
 		w = &watch{key: key}
 		c.watched[key] = w
-		c.emit(core.ActionWatch).Key = key
+		c.outbox.Emit(core.ActionWatch).Key = key
 	}
 	return w
 }
@@ -245,7 +245,7 @@ func (c *Client) unwatch(cl *claim) {
 func (c *Client) endWatch(w *watch) {
 	if len(w.claims) == 0 && len(w.units) == 0 && c.watched[w.key] == w {
 		delete(c.watched, w.key)
-		c.emit(core.ActionUnwatch).Key = w.key
+		c.outbox.Emit(core.ActionUnwatch).Key = w.key
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/alarms"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
@@ -14,15 +15,15 @@ import (
 // and forgotten when nothing is held and nobody waits. Two machines of one name on one
 // session would take each other's permits for leftovers, so those of one TTL share it.
 type semaphore struct {
-	alarm   // the client closes, and what it tidies has had its time
-	name    *nameState
-	ttl     core.TTL
-	margin  core.Duration
-	unit    *unit
-	session *session
-	asks    []*claim // whose end the machine has not told, in the order in which they came
-	missed  bool     // a change was told while a look was under way
-	watched *watch
+	alarms.Alarm // the client closes, and what it tidies has had its time
+	name         *nameState
+	ttl          core.TTL
+	margin       core.Duration
+	unit         *unit
+	session      *session
+	asks         []*claim // whose end the machine has not told, in the order in which they came
+	missed       bool     // a change was told while a look was under way
+	watched      *watch
 	// seen is what a notice of this step of the machine has shown: only the first of a step
 	// does, and all are of one look.
 	seen *core.Observed
@@ -116,7 +117,7 @@ func (c *Client) semaphoreOf(p *nameState, cfg *core.Config, limit bool) *semaph
 // hear implements owner.
 func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 	if a.Kind == core.ActionWarned {
-		c.carry(a)
+		c.outbox.Carry(a)
 		return
 	}
 	if a.Observed != nil {
@@ -149,7 +150,7 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 		}
 	}
 	if a.Kind == core.ActionWaiting || a.Kind == core.ActionHeld {
-		c.carry(&told)
+		c.outbox.Carry(&told)
 		return
 	}
 	c.ended(cl, &told)
@@ -166,8 +167,8 @@ func (s *semaphore) stepped(c *Client, u *unit) {
 	switch {
 	case m.Idle():
 		c.forgetSemaphore(s)
-	case s.index != 0 && !s.isTidying():
-		c.alarms.arm(&s.alarm, s, c.now.Mono)
+	case s.IsArmed() && !s.isTidying():
+		c.alarms.Arm(&s.Alarm, s, c.now.Mono)
 	case s.missed && m.IsWaiting():
 		s.missed = false
 		c.post(job{unit: u, kind: core.EventChanged})
@@ -198,7 +199,7 @@ func (s *semaphore) leave(c *Client) {
 	if s.isTidying() {
 		at += int64(tidyPatience)
 	}
-	c.alarms.arm(&s.alarm, s, at)
+	c.alarms.Arm(&s.Alarm, s, at)
 }
 
 // onAlarm implements alarmHandler.
@@ -211,7 +212,7 @@ func (s *semaphore) isTidying() bool {
 }
 
 func (c *Client) forgetSemaphore(s *semaphore) {
-	c.alarms.disarm(&s.alarm)
+	c.alarms.Disarm(&s.Alarm)
 	c.watchFor(s.unit, &s.watched, "")
 	c.drop(s.unit)
 	c.detach(s.session)
@@ -285,7 +286,7 @@ func (p *permitRole) snapshot(s *base.Snapshot) {
 func (s *semaphore) snapshot(w *base.Snapshot) {
 	w.Int(int64(s.ttl))
 	w.Int(int64(s.margin))
-	w.Bools(s.missed, s.index != 0)
+	w.Bools(s.missed, s.IsArmed())
 	snapshotClaims(w, s.asks)
 	snapshotUnit(w, s.unit)
 }

@@ -2,9 +2,11 @@ package client
 
 import (
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/alarms"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/capability"
 	"github.com/mopslock/mopslock/core/internal/octets"
+	"github.com/mopslock/mopslock/core/internal/outbox"
 )
 
 // abilities is what the client has found out about its store.
@@ -149,7 +151,7 @@ func (c *Client) yield(cl *claim) {
 
 // fallBack goes on by lastwriter, and says why.
 func (c *Client) fallBack(cl *claim) {
-	w := c.emit(core.ActionWarned)
+	w := c.outbox.Emit(core.ActionWarned)
 	w.Claim, w.Reason = cl.number, core.ReasonLockFile
 	c.resolved(cl, core.ProtocolLastWriter)
 }
@@ -211,8 +213,8 @@ func (c *Client) resolveStore(cl *claim) {
 	case s.creates == capability.Ignored:
 		if !s.warned {
 			s.warned = true
-			a := c.emit(core.ActionWarned)
-			a.Reason, a.Body = core.ReasonNoCreate, c.keep([]byte(s.seen))
+			a := c.outbox.Emit(core.ActionWarned)
+			a.Reason, a.Body = core.ReasonNoCreate, c.outbox.Keep([]byte(s.seen))
 		}
 		c.resolved(cl, core.ProtocolLastWriter)
 	default:
@@ -225,7 +227,7 @@ func (c *Client) canStrict() bool { return !c.cfg.NoCreate && !c.cfg.NoList }
 
 // refuseStrict ends a claim that the store cannot keep by strict.
 func (c *Client) refuseStrict(cl *claim) {
-	c.refused(cl, core.ReasonNoCreate, core.ClassNone).Body = c.keep([]byte(c.store.seen))
+	c.refused(cl, core.ReasonNoCreate, core.ClassNone).Body = c.outbox.Keep([]byte(c.store.seen))
 	c.remove(cl)
 }
 
@@ -239,7 +241,7 @@ func (c *Client) awaitStore(cl *claim) {
 		p := &capability.Prober{
 			Patience: capability.Patience{Wait: capability.Silence, Reach: s.reach}, RNG: base.NewRNG(c.seed()), Own: s.own, Mutant: c.Mutant,
 		}
-		s.asking = &unit{machine: p, owner: s, lanes: fourLanes}
+		s.asking = &unit{machine: p, owner: s, Sender: outbox.Sender{Mask: fourLanes}}
 		c.step(s.asking, core.Event{Kind: core.EventBegin})
 	}
 }
@@ -254,8 +256,8 @@ func (s *abilities) hear(c *Client, u *unit, a *core.Action) {
 	s.waiting = nil
 	if a.Kind == core.ActionTried {
 		s.creates, s.seen = p.Creates, p.Seen
-		told := c.emit(core.ActionTried)
-		told.Body = c.keep(a.Body)
+		told := c.outbox.Emit(core.ActionTried)
+		told.Body = c.outbox.Keep(a.Body)
 		if p.Creates == capability.Ignored {
 			told.Reason = core.ReasonNoCreate
 		}
@@ -315,7 +317,7 @@ func (c *Client) resolved(cl *claim, protocol core.Protocol) {
 
 // delay is an instant at which a claim goes on.
 type delay struct {
-	alarm
+	alarms.Alarm
 	claim *claim
 	kind  delayKind
 }
@@ -333,7 +335,7 @@ const (
 // later has a claim go on at an instant.
 func (c *Client) later(cl *claim, kind delayKind, at int64) {
 	cl.delay = &delay{claim: cl, kind: kind}
-	c.alarms.arm(&cl.delay.alarm, cl.delay, at)
+	c.alarms.Arm(&cl.delay.Alarm, cl.delay, at)
 }
 
 // onAlarm implements alarmHandler.
@@ -364,7 +366,7 @@ func (c *Client) outOfPatience(cl *claim) {
 
 func (c *Client) endDelay(cl *claim) {
 	if cl.delay != nil {
-		c.alarms.disarm(&cl.delay.alarm)
+		c.alarms.Disarm(&cl.delay.Alarm)
 		cl.delay = nil
 	}
 }

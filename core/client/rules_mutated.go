@@ -52,7 +52,7 @@ func (c *Client) newBelief(cl *claim, b belief) {
 
 func (c *Client) isChecking(cl *claim, u *unit) bool {
 	if c.Has(base.FixLivesOn) {
-		return u.index != 0 && u.at <= cl.cappedAt
+		return u.IsArmed() && u.At <= cl.cappedAt
 	}
 	return u.machine.IsChecking()
 }

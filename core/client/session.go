@@ -2,6 +2,7 @@ package client
 
 import (
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/alarms"
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
@@ -13,18 +14,18 @@ const sessionIdle = 10 * core.Second
 // session id that was lost is never used again. One that nobody stands on is forgotten; while
 // it is leaving, a claim that comes gets another.
 type session struct {
-	alarm  // nobody stands on it
-	ttl    core.TTL
-	margin core.Duration
-	state  sessionState
-	unit   *unit  // nil while it is vacant
-	number uint64 // of the id at hand, which the host knows it by
-	id     string
-	until  int64 // Mono
-	calls  uint64
-	end    core.Reason // why the one before ended
-	users  int         // so many stand on it, or want to
-	call   *watch
+	alarms.Alarm // nobody stands on it
+	ttl          core.TTL
+	margin       core.Duration
+	state        sessionState
+	unit         *unit  // nil while it is vacant
+	number       uint64 // of the id at hand, which the host knows it by
+	id           string
+	until        int64 // Mono
+	calls        uint64
+	end          core.Reason // why the one before ended
+	users        int         // so many stand on it, or want to
+	call         *watch
 }
 
 // sessionState is where a session is.
@@ -62,7 +63,7 @@ func (c *Client) sessionFor(ttl core.TTL, margin core.Duration) *session {
 // attach puts something on a session. A claim that wants the session in force opens it.
 func (c *Client) attach(s *session) {
 	s.users++
-	c.alarms.disarm(&s.alarm)
+	c.alarms.Disarm(&s.Alarm)
 }
 
 // detach takes something off its session, which is left when nobody has stood on it for a
@@ -73,7 +74,7 @@ func (c *Client) detach(s *session) {
 	case s.state == sessionVacant:
 		c.sessions = without(c.sessions, s)
 	default:
-		c.alarms.arm(&s.alarm, s, c.now.Mono+int64(sessionIdle))
+		c.alarms.Arm(&s.Alarm, s, c.now.Mono+int64(sessionIdle))
 	}
 }
 
@@ -127,7 +128,7 @@ func (s *session) hear(c *Client, u *unit, a *core.Action) {
 
 // saidOf tells of a session once for all that stand on it.
 func (c *Client) saidOf(s *session, a *core.Action) {
-	to := c.carry(a)
+	to := c.outbox.Carry(a)
 	to.On = s.number
 }
 
@@ -135,7 +136,7 @@ func (c *Client) saidOf(s *session, a *core.Action) {
 // that with its next event.
 func (c *Client) endSession(s *session, u *unit) {
 	c.watchFor(u, &s.call, "")
-	c.alarms.disarm(&s.alarm)
+	c.alarms.Disarm(&s.Alarm)
 	s.state, s.id, s.unit = sessionVacant, "", nil
 	c.drop(u)
 	if s.users == 0 {

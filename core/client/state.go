@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/alarms"
 	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/outbox"
 )
 
 // AppendState implements core.Machine.
@@ -30,7 +32,7 @@ func (c *Client) AppendState(dst []byte) []byte {
 	for _, u := range c.clock.askers {
 		snapshotUnit(&s, u)
 	}
-	c.requests.snapshot(&s)
+	c.outbox.Snapshot(&s)
 	for _, p := range c.namesInOrder() {
 		p.snapshot(&s)
 	}
@@ -46,7 +48,7 @@ func (c *Client) AppendState(dst []byte) []byte {
 		on.snapshot(&s)
 	}
 	for _, e := range c.cleanups {
-		s.Int(e.at)
+		s.Int(e.At)
 		s.Text(e.action.Key)
 	}
 	s.Int(int64(c.tidying))
@@ -86,16 +88,9 @@ func (c *Client) snapshotWatches(s *base.Snapshot) {
 
 // snapshotAlarms writes what rings when, in that order.
 func (c *Client) snapshotAlarms(s *base.Snapshot) {
-	all := append([]*alarm(nil), c.alarms.all...)
-	slices.SortFunc(all, func(a, b *alarm) int {
-		if a.at < b.at || a.at == b.at && a.serial < b.serial {
-			return -1
-		}
-		return 1
-	})
-	for _, a := range all {
-		s.Int(a.at)
-		switch of := a.rings.(type) {
+	for _, a := range c.alarms.InOrder() {
+		s.Int(a.At)
+		switch of := a.Rings.(type) {
 		case *unit:
 			s.Uint(of.claim)
 		case *session:
@@ -104,8 +99,8 @@ func (c *Client) snapshotAlarms(s *base.Snapshot) {
 			s.Text(of.name.text)
 		case *delay:
 			s.Uint(of.claim.number)
-		case *queued:
-			s.Uint(uint64(of.id))
+		case *outbox.Queued:
+			s.Uint(of.ID())
 		}
 	}
 }
@@ -137,52 +132,9 @@ func snapshotUnit(s *base.Snapshot, u *unit) {
 		return
 	}
 	s.Bools(u.gone)
-	u.alarm.snapshot(s)
-	for _, id := range u.flights {
-		s.Uint(uint64(id))
-	}
+	u.Alarm.Snapshot(s)
+	u.Sender.Snapshot(s)
 	s.Bytes(u.machine.AppendState(nil))
-}
-
-func (r *requests) snapshot(s *base.Snapshot) {
-	for _, o := range r.outages {
-		s.Int(int64(o.failed))
-		s.Bools(o.told)
-	}
-	s.Uint(uint64(r.issued))
-	s.Int(r.restUntil)
-	flights := append([]flight(nil), r.table...)
-	slices.SortFunc(flights, func(a, b flight) int {
-		if a.id < b.id {
-			return -1
-		}
-		return 1
-	})
-	for i := range flights {
-		f := &flights[i]
-		if f.id == 0 {
-			continue
-		}
-		s.Uint(uint64(f.id))
-		s.Uint(uint64(f.inner))
-		s.Octet(uint8(f.verb))
-		s.Octet(uint8(f.lane))
-		s.Int(f.asked)
-		s.Bools(f.unit != nil, f.cleanup, f.ended, f.queued != nil, f.overwrites)
-		if q := f.queued; q != nil {
-			s.Bools(q.rests, q.over)
-			s.Int(q.at)
-			s.Int(q.deadline)
-			s.Text(q.action.Key)
-			s.Bytes(q.action.Body)
-		}
-	}
-	for lane := range laneKinds {
-		s.Int(int64(r.busy[lane]))
-		for _, q := range r.ready[lane] {
-			s.Uint(uint64(q.id))
-		}
-	}
 }
 
 func (r *remembered) snapshot(s *base.Snapshot) {
@@ -221,7 +173,7 @@ func (cl *claim) snapshot(s *base.Snapshot) {
 	}
 	if d := cl.delay; d != nil {
 		s.Octet(uint8(d.kind))
-		d.alarm.snapshot(s)
+		d.Alarm.Snapshot(s)
 	}
 	if b := cl.pending; b != nil {
 		s.Octet(uint8(b.kind))
@@ -250,7 +202,7 @@ func (on *session) snapshot(s *base.Snapshot) {
 	s.Text(on.id)
 	s.Int(on.until)
 	s.Octet(uint8(on.state))
-	on.alarm.snapshot(s)
+	on.Alarm.Snapshot(s)
 	s.Uint(on.calls)
 	s.Octet(uint8(on.end))
 	snapshotUnit(s, on.unit)
@@ -264,7 +216,7 @@ type copier struct {
 	sessions map[*session]*session
 	shared   map[*semaphore]*semaphore
 	watches  map[*watch]*watch
-	queued   map[*queued]*queued
+	queued   map[*outbox.Queued]*outbox.Queued
 	cleanups map[*cleanup]*cleanup
 	delays   map[*delay]*delay
 }
@@ -274,9 +226,8 @@ func (c *Client) Clone() core.Machine {
 	twin := *c
 	t := &copier{
 		of: &twin, units: map[*unit]*unit{}, claims: map[*claim]*claim{}, sessions: map[*session]*session{}, shared: map[*semaphore]*semaphore{},
-		watches: map[*watch]*watch{}, queued: map[*queued]*queued{}, cleanups: map[*cleanup]*cleanup{}, delays: map[*delay]*delay{},
+		watches: map[*watch]*watch{}, cleanups: map[*cleanup]*cleanup{}, delays: map[*delay]*delay{},
 	}
-	twin.out, twin.arena = make([]core.Action, 0, mostActions), nil
 	twin.claims = make(map[uint64]*claim, len(c.claims))
 	twin.names = make(map[string]*nameState, len(c.names))
 	for name, p := range c.names {
@@ -312,7 +263,7 @@ func (c *Client) Clone() core.Machine {
 	for i, s := range c.sessions {
 		twin.sessions[i] = t.session(s)
 	}
-	t.requests(&twin.requests)
+	twin.outbox, t.queued = c.outbox.Clone(&twin.alarms, t.sender)
 	twin.store.asking, twin.store.waiting = t.unit(c.store.asking), t.list(c.store.waiting)
 	twin.clock.unit = t.unit(c.clock.unit)
 	twin.clock.askers = nil
@@ -328,10 +279,7 @@ func (c *Client) Clone() core.Machine {
 		j.unit, j.claim = t.unit(j.unit), t.claim(j.claim)
 		twin.todo = append(twin.todo, j)
 	}
-	twin.alarms.all = make([]*alarm, len(c.alarms.all))
-	for i, a := range c.alarms.all {
-		twin.alarms.all[i] = t.alarm(a)
-	}
+	twin.alarms = c.alarms.Clone(t.alarm)
 	return &twin
 }
 
@@ -380,7 +328,7 @@ func (t *copier) unit(u *unit) *unit {
 		twin := *u
 		t.units[u] = &twin
 		twin.machine = u.machine.Clone().(base.Reporting)
-		twin.rings = &twin
+		twin.Rings = &twin
 		twin.owner = t.owner(u.owner)
 	}
 	return t.units[u]
@@ -412,7 +360,7 @@ func (t *copier) session(s *session) *session {
 	if t.sessions[s] == nil {
 		twin := *s
 		t.sessions[s] = &twin
-		twin.rings = &twin
+		twin.Rings = &twin
 		twin.unit = t.unit(s.unit)
 		twin.call = t.watch(s.call)
 	}
@@ -426,7 +374,7 @@ func (t *copier) semaphore(s *semaphore) *semaphore {
 	if t.shared[s] == nil {
 		twin := *s
 		t.shared[s] = &twin
-		twin.name, twin.rings = t.of.names[s.name.text], &twin
+		twin.name, twin.Rings = t.of.names[s.name.text], &twin
 		twin.unit, twin.session, twin.watched = t.unit(s.unit), t.session(s.session), t.watch(s.watched)
 		twin.asks = t.list(s.asks)
 	}
@@ -456,7 +404,7 @@ func (t *copier) delay(d *delay) *delay {
 	if t.delays[d] == nil {
 		twin := *d
 		t.delays[d] = &twin
-		twin.rings = &twin
+		twin.Rings = &twin
 		twin.claim = t.claim(d.claim)
 	}
 	return t.delays[d]
@@ -466,53 +414,34 @@ func (t *copier) cleanup(e *cleanup) *cleanup {
 	if t.cleanups[e] == nil {
 		twin := *e
 		t.cleanups[e] = &twin
-		twin.rings = &twin
+		twin.Rings = &twin
 	}
 	return t.cleanups[e]
 }
 
-func (t *copier) waits(q *queued) *queued {
-	if q == nil {
-		return nil
-	}
-	if t.queued[q] == nil {
-		twin := *q
-		t.queued[q] = &twin
-		twin.rings = &twin
-	}
-	return t.queued[q]
-}
-
-func (t *copier) requests(r *requests) {
-	table := make([]flight, len(r.table))
-	for i, f := range r.table {
-		f.unit, f.queued = t.unit(f.unit), t.waits(f.queued)
-		table[i] = f
-	}
-	r.table = table
-	for lane := range r.ready {
-		var ready []*queued
-		for _, q := range r.ready[lane] {
-			ready = append(ready, t.waits(q))
-		}
-		r.ready[lane] = ready
+func (t *copier) sender(of outbox.Owner) outbox.Owner {
+	switch of := of.(type) {
+	case *unit:
+		return t.unit(of)
+	default:
+		return t.cleanup(of.(*cleanup))
 	}
 }
 
 // alarm is the copy of an alarm: that of what it is embedded in.
-func (t *copier) alarm(a *alarm) *alarm {
-	switch of := a.rings.(type) {
+func (t *copier) alarm(a *alarms.Alarm) *alarms.Alarm {
+	switch of := a.Rings.(type) {
 	case *unit:
-		return &t.unit(of).alarm
+		return &t.unit(of).Alarm
 	case *session:
-		return &t.session(of).alarm
+		return &t.session(of).Alarm
 	case *semaphore:
-		return &t.semaphore(of).alarm
+		return &t.semaphore(of).Alarm
 	case *delay:
-		return &t.delay(of).alarm
+		return &t.delay(of).Alarm
 	case *cleanup:
-		return &t.cleanup(of).alarm
+		return &t.cleanup(of).Alarm
 	default:
-		return &t.waits(of.(*queued)).alarm
+		return &t.queued[of.(*outbox.Queued)].Alarm
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/lastwriter"
+	"github.com/mopslock/mopslock/core/internal/outbox"
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
@@ -46,7 +47,7 @@ func (leaseRole) hear(c *Client, cl *claim, a *core.Action) { c.tenure(cl, a) }
 // stepped implements role.
 func (leaseRole) stepped(c *Client, cl *claim) {
 	if cl.delay != nil && !cl.isTidying() {
-		c.alarms.arm(&cl.delay.alarm, cl.delay, c.now.Mono)
+		c.alarms.Arm(&cl.delay.Alarm, cl.delay, c.now.Mono)
 	}
 }
 
@@ -86,7 +87,7 @@ func (leaseRole) command(c *Client, cl *claim, o order) {
 // wait for it: one that leaves waits for no removal any more, and looks for a late renewal of ours are few.
 func (c *Client) hurry(cl *claim) {
 	if d := cl.delay; d != nil {
-		c.alarms.arm(&d.alarm, d, c.now.Mono)
+		c.alarms.Arm(&d.Alarm, d, c.now.Mono)
 		return
 	}
 	if u := c.unpark(cl); u != nil {
@@ -97,7 +98,7 @@ func (c *Client) hurry(cl *claim) {
 // leaveTenure ends a claim whose lease goes on.
 func (c *Client) leaveTenure(cl *claim) {
 	c.over(cl)
-	a := c.emit(core.ActionLeft)
+	a := c.outbox.Emit(core.ActionLeft)
 	a.Claim = cl.number
 	c.remove(cl)
 }
@@ -172,7 +173,7 @@ func (r *renewRole) hear(c *Client, cl *claim, a *core.Action) {
 			return
 		}
 		c.over(cl)
-		to := c.emit(core.ActionLost)
+		to := c.outbox.Emit(core.ActionLost)
 		to.Claim, to.Reason = cl.number, core.ReasonUnreachable
 	default:
 		c.tenure(cl, a)
@@ -224,7 +225,7 @@ func (c *Client) ended(cl *claim, a *core.Action) {
 	if cl.state == claimEnded {
 		return
 	}
-	to := c.carry(a)
+	to := c.outbox.Carry(a)
 	to.Claim, to.Protocol = cl.number, cl.protocol
 	if a.Kind == core.ActionRefused && a.Reason == core.ReasonUnreachable && a.Class == core.ClassNone {
 		to.Class = core.ClassUnreachable // it was silent
@@ -248,7 +249,7 @@ func (c *Client) noteHeld(cl *claim, a *core.Action) {
 	} else if s != nil && a.Session == s.id {
 		cl.on = s.number
 	}
-	to := c.carry(a)
+	to := c.outbox.Carry(a)
 	to.Claim, to.Protocol, to.On = cl.number, cl.protocol, cl.on
 	if cl.acquires() {
 		to.Origin, to.Took = cl.handover.whence(c, cl.protocol, a.Token)
@@ -317,19 +318,19 @@ func (cl *claim) waitsFor(now int64, s *core.Observed) {
 }
 
 // follow takes the answer to a waiter's request, after the machine has judged it.
-func (c *Client) follow(cl *claim, f *flight, ev *core.Event) {
+func (c *Client) follow(cl *claim, f *outbox.Flight, ev *core.Event) {
 	h := cl.handover
 	if h == nil || ev.Outcome == core.OutcomeUnknown {
 		return
 	}
 	switch {
-	case f.verb == core.ActionPut:
+	case f.Verb == core.ActionPut:
 		h.wrote = true
-	case f.verb == core.ActionGet && cl.protocol == core.ProtocolLastWriter && !h.wrote:
+	case f.Verb == core.ActionGet && cl.protocol == core.ProtocolLastWriter && !h.wrote:
 		h.record = lastwriter.Inspect(c.now, ev.Body, ev.Outcome == core.OutcomeNo, ev.Stamp).State
 	}
 	if cl.unit != nil && cl.unit.machine.IsWaiting() {
-		h.looked, h.wrote = f.asked, false
+		h.looked, h.wrote = f.Asked, false
 	}
 }
 

@@ -72,7 +72,7 @@ func (w *workRole) notTried(c *Client, cl *claim, reason core.Reason, class core
 	case w.remote && left > 0:
 		c.later(cl, delayTry, c.now.Mono+min(int64(core.PollCap), left))
 	case w.remote && !b.terms.WithoutLease:
-		a := c.emit(core.ActionCannotMaintain)
+		a := c.outbox.Emit(core.ActionCannotMaintain)
 		a.Claim, a.Reason, a.Class, a.Protocol = cl.number, core.ReasonUnreadable, class, cl.protocol
 		c.remove(cl)
 	case w.remote, reason == core.ReasonUnusable && b.protocol == core.ProtocolLastWriter:
@@ -140,7 +140,7 @@ func (c *Client) say(cl *claim, a *core.Action) {
 	if cl.state == claimEnded {
 		return
 	}
-	to := c.carry(a)
+	to := c.outbox.Carry(a)
 	to.Claim = cl.number
 	if a.Kind == core.ActionDeadline {
 		to.On = cl.on
@@ -151,7 +151,7 @@ func (c *Client) say(cl *claim, a *core.Action) {
 // What is held is about to be given back.
 func (w *workRole) conclude(c *Client, cl *claim, a *core.Action) {
 	if cl.state != claimEnded && !w.decided {
-		to := c.carry(a)
+		to := c.outbox.Carry(a)
 		to.Claim, to.Protocol = cl.number, cl.protocol
 		if a.Kind != core.ActionRefused {
 			to.Protocol = 0
@@ -166,7 +166,7 @@ func (w *workRole) conclude(c *Client, cl *claim, a *core.Action) {
 func (c *Client) leave(cl *claim) {
 	if _, ok := cl.as.(*workRole); ok {
 		c.over(cl)
-		c.emit(core.ActionLeft).Claim = cl.number
+		c.outbox.Emit(core.ActionLeft).Claim = cl.number
 	}
 }
 
@@ -222,18 +222,11 @@ const ownLane = 1
 // endTransfer has the host end a transfer that nobody wants any more. It is answered all
 // the same, for which a machine that gives up waits: a put of a result could still land.
 func (c *Client) endTransfer(cl *claim, state core.InvocationState) {
-	f := c.requests.find(cl.unit.flights[ownLane])
 	switch {
-	case f == nil || f.lane != laneTransfer || f.ended:
 	case state != core.InvocationDelivering:
-		c.abandon(cl.unit, ownLane)
+		c.outbox.AbandonTransfer(cl.unit, ownLane)
 	case cl.state.isStopping():
-		f.ended = true
-		if f.queued != nil {
-			c.alarms.arm(&f.queued.alarm, f.queued, c.now.Mono)
-			return
-		}
-		c.emit(core.ActionAbandon).Request = f.id
+		c.outbox.EndTransfer(cl.unit, ownLane, c.now.Mono)
 	}
 }
 

@@ -34,9 +34,9 @@ import (
 // unseen are the fields that no later Step reads before it has written them, what stands in
 // another place as well, and what is only told to people.
 var unseen = map[string]bool{
-	"client.Client.now": true, "client.Client.out": true, "client.Client.arena": true, "client.Client.bytes": true,
+	"client.Client.now": true, "outbox.Outbox.Actions": true, "outbox.Outbox.alarms": true,
 	"client.Client.oldest": true, "client.Client.newest": true, "client.claim.prev": true, "client.claim.next": true,
-	"client.requests.issued": true, "client.flight.asked": true, "base.Machine.Now": true, "base.Machine.Issued": true, "base.Machine.Out": true,
+	"outbox.table.issued": true, "outbox.Flight.Asked": true, "base.Machine.Now": true, "base.Machine.Issued": true, "base.Machine.Out": true,
 	"core.Config.Seed": true, "register.Register.Body": true, "register.Register.Observed": true, "strict.Session.body": true,
 	"strict.Parked.now": true, "strict.Parked.issued": true, "invocation.Invocation.bodies": true, "invocation.Invocation.observed": true,
 	"invocation.Invocation.event": true, "lastwriter.Tenure.seen": true, "lastwriter.Tenure.Observed": true,
@@ -310,7 +310,7 @@ func (w *walk) entries(v reflect.Value) {
 
 func (w *walk) list(v reflect.Value) {
 	switch v.Type().String() {
-	case "[]client.flight":
+	case "[]outbox.Flight":
 		w.flights(v)
 		return
 	case "base.timers":
@@ -348,12 +348,12 @@ func (w *walk) record(v reflect.Value) {
 	case "register.Nonce":
 		w.nonce(v.Field(0).Uint(), v.Field(1).Uint())
 		return
-	case "client.alarm":
+	case "alarms.Alarm":
 		if v.FieldByName("index").Int() != 0 {
-			w.dst = w.due.append(w.dst, v.FieldByName("at").Int())
+			w.dst = w.due.append(w.dst, v.FieldByName("At").Int())
 		}
 		return
-	case "client.alarms":
+	case "alarms.Alarms":
 		w.alarms(v.FieldByName("all"))
 		return
 	case "strict.Lease":
@@ -379,10 +379,13 @@ func (w *walk) record(v reflect.Value) {
 		case "InnerWake", "wakeAt":
 			w.dst = w.due.append(w.dst, v.Field(i).Int())
 			continue
-		case "machine", "inner":
+		case "machine", "OwnersID":
 			outer := w.unit
-			if w.unit = v.Addr().Pointer(); field == "inner" {
-				w.unit = v.FieldByName("unit").Pointer()
+			if w.unit = v.Addr().Pointer(); field == "OwnersID" {
+				w.unit = 0
+				if of := v.FieldByName("Owner"); !of.IsNil() {
+					w.unit = of.Elem().Pointer()
+				}
 			}
 			w.value(v.Field(i))
 			w.unit = outer
@@ -399,12 +402,12 @@ func (w *walk) alarms(v reflect.Value) {
 		all[i] = v.Index(i).Elem()
 	}
 	slices.SortFunc(all, func(a, b reflect.Value) int {
-		return cmp.Or(cmp.Compare(a.FieldByName("at").Int(), b.FieldByName("at").Int()),
+		return cmp.Or(cmp.Compare(a.FieldByName("At").Int(), b.FieldByName("At").Int()),
 			cmp.Compare(a.FieldByName("serial").Uint(), b.FieldByName("serial").Uint()))
 	})
 	w.uint(uint64(len(all)))
 	for _, a := range all {
-		w.value(a.FieldByName("rings"))
+		w.value(a.FieldByName("Rings"))
 	}
 }
 
