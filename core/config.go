@@ -112,7 +112,7 @@ type Config struct {
 
 	// Seed is fresh random bytes for every machine, and not zero. The holder id and all
 	// jitter come from it: two machines with one seed would be one holder.
-	Seed [16]byte
+	Seed [16]byte `state:"exact: what was drawn from it is told apart by the actions alone"`
 }
 
 // CheckView returns an error if no caller can have this capacity and width as its view.

@@ -19,8 +19,10 @@ type Stepper interface {
 // Machine is a Stepper that can also be compared and copied.
 type Machine interface {
 	Stepper
-	// AppendState appends the machine's whole dynamic state as canonical bytes:
-	// two machines with equal Configs and equal bytes behave alike forever.
+	// WriteState writes the machine's whole state: two machines whose states are written
+	// alike behave alike forever.
+	WriteState(w *StateWriter)
+	// AppendState appends what WriteState writes.
 	AppendState(dst []byte) []byte
 	// Clone returns an independent copy.
 	Clone() Machine

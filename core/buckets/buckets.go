@@ -105,19 +105,6 @@ func (b *Buckets[H]) Holders() int {
 	return len(b.others)
 }
 
-// clone returns an independent copy.
-func (b *Buckets[H]) clone() Buckets[H] {
-	twin := *b
-	twin.others = nil
-	for holder, weight := range b.others {
-		if twin.others == nil {
-			twin.others = make(map[H]uint64, len(b.others))
-		}
-		twin.others[holder] = weight
-	}
-	return twin
-}
-
 // Highest returns how many buckets were ever reached: how many counters there are.
 func (b *Buckets[H]) Highest() uint32 { return b.highest }
 

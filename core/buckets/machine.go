@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"maps"
 	"strconv"
 
 	"github.com/mopslock/mopslock/core"
@@ -13,10 +14,13 @@ import (
 // and has one state. Each step ends in counted, which has the counters after the step.
 type Machine struct {
 	base.Machine
-	Buckets  Buckets[string]
-	counters []uint32 // room for the counters of counted
-	body     []byte   // room for their text
+	Buckets  texts
+	counters []uint32 `state:"scratch: room for the counters of counted"`
+	body     []byte   `state:"scratch: room for their text"`
 }
+
+// texts are buckets whose holders are texts.
+type texts struct{ Buckets[string] }
 
 // New makes a machine of buckets with nothing held. It needs only the seed of the
 // Config, as every machine does: there is no name, and no TTL.
@@ -133,36 +137,32 @@ func (b *Machine) count() {
 	a.Count, a.Total, a.Body = uint64(b.Buckets.Highest()), b.Buckets.Held(), b.body
 }
 
-// AppendState implements Machine.
-func (b *Machine) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	s.Octet(uint8(core.MachineBuckets))
-	b.Machine.Snapshot(&s)
+// WriteState writes the state of b. With nothing held the counters' scale has no meaning.
+func (b *texts) WriteState(w *core.StateWriter) {
 	all := b.shares()
-	s.Int(int64(len(all)))
+	w.Int(int64(len(all)))
 	for i := range all {
-		s.Text(all[i].holder)
-		s.Uint(all[i].weight)
+		w.Text(all[i].holder)
+		w.Uint(all[i].weight)
 	}
-	s.Uint(b.Buckets.held)
-	s.Uint(uint64(b.Buckets.highest))
-	// With nothing held the counters' scale has no meaning.
-	capacity := b.Buckets.capacity
-	if b.Buckets.held == 0 {
-		capacity = 0
+	w.Uint(b.held)
+	w.Uint(uint64(b.highest))
+	if b.held > 0 {
+		w.Uint(uint64(b.capacity))
 	}
-	s.Uint(uint64(capacity))
-	s.Bools(b.Buckets.passed)
-	return s
+	w.Bool(b.passed)
 }
 
+// Detach gives b, a copy, a map of its own.
+func (b *texts) Detach() { b.others = maps.Clone(b.others) }
+
 // shares returns what each holder holds, sorted by the holders' bytes: a map has no order.
-func (b *Machine) shares() []share[string] {
-	all := make([]share[string], 0, b.Buckets.Holders())
-	if b.Buckets.first.weight > 0 {
-		all = append(all, b.Buckets.first)
+func (b *texts) shares() []share[string] {
+	all := make([]share[string], 0, b.Holders())
+	if b.first.weight > 0 {
+		all = append(all, b.first)
 	}
-	for holder, weight := range b.Buckets.others {
+	for holder, weight := range b.others {
 		all = append(all, share[string]{holder, weight})
 	}
 	for i := range all { // package slices' sort would cost the WASM guest kilobytes
@@ -171,12 +171,4 @@ func (b *Machine) shares() []share[string] {
 		}
 	}
 	return all
-}
-
-// Clone implements Machine.
-func (b *Machine) Clone() core.Machine {
-	twin := *b
-	twin.Out, twin.counters, twin.body = nil, nil, nil
-	twin.Buckets = b.Buckets.clone()
-	return &twin
 }

@@ -184,7 +184,7 @@ func (k *inspectRole) seenVersions(c *Client, cl *claim, a *core.Action) {
 		return
 	}
 	seen := *s
-	base.DetachObserved(&seen)
+	seen.Detach()
 	k.strict = &seen
 	k.readRecord(c, cl)
 }
@@ -295,7 +295,7 @@ func (k *inspectRole) copy(*copier) role {
 	twin := *k
 	if k.strict != nil {
 		seen := *k.strict
-		base.DetachObserved(&seen)
+		seen.Detach()
 		twin.strict = &seen
 	}
 	return &twin
@@ -308,7 +308,7 @@ func (k *inspectRole) snapshot(s *base.Snapshot) {
 	s.Bools(k.strict != nil, k.broken, k.failing, k.last.remote)
 	s.Uint(uint64(k.epoch))
 	if k.strict != nil {
-		s.Observed(k.strict)
+		k.strict.WriteState(s)
 	}
 	s.Octet(uint8(k.last.state))
 	s.Uint(uint64(k.last.epoch))
@@ -321,8 +321,8 @@ type recordQuery struct {
 	base.Quiet
 	key  string
 	done bool
-	seen core.Observed
-	out  [1]core.Action
+	seen core.Observed  `state:"scratch: of the latest Step"`
+	out  [1]core.Action `state:"scratch: of the latest Step"`
 }
 
 // Step implements core.Machine.
@@ -352,17 +352,3 @@ func (l *recordQuery) Idle() bool { return l.done }
 
 // String implements core.Machine.
 func (l *recordQuery) String() string { return "looking" }
-
-// AppendState implements core.Machine.
-func (l *recordQuery) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	s.Text(l.key)
-	s.Bools(l.done)
-	return s
-}
-
-// Clone implements core.Machine.
-func (l *recordQuery) Clone() core.Machine {
-	twin := *l
-	return &twin
-}

@@ -11,10 +11,10 @@ import (
 
 // AppendState implements core.Machine.
 func (c *Client) AppendState(dst []byte) []byte {
-	s := base.Snapshot(append(dst, uint8(core.MachineClient)))
+	s := core.StateWriter{Out: append(dst, uint8(core.MachineClient))}
 	s.Bools(c.more, c.closing, c.served, c.closed, c.store.warned)
-	c.store.reach.Snapshot(&s)
-	c.rng.Snapshot(&s)
+	c.store.reach.WriteState(&s)
+	c.rng.WriteState(&s)
 	s.Int(c.now.Mono)
 	s.Int(c.now.Wall)
 	s.Uint(c.last)
@@ -65,8 +65,11 @@ func (c *Client) AppendState(dst []byte) []byte {
 			snapshotUnit(&s, j.unit)
 		}
 	}
-	return s
+	return s.Out
 }
+
+// WriteState implements core.Machine.
+func (c *Client) WriteState(w *core.StateWriter) { w.Bytes(c.AppendState(nil)) }
 
 // snapshotWatches writes who is told of a change, in that order.
 func (c *Client) snapshotWatches(s *base.Snapshot) {

@@ -3,12 +3,10 @@ package machines
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/core/internal/invocation"
 )
 
 // What is true of invocations in whatever story; the stories are scripts.
@@ -117,39 +115,4 @@ func firstAttempt(m core.Machine) (panicked any) {
 		}
 	}
 	return nil
-}
-
-// TestInvocationStateIsComplete is TestAppendStateIsComplete for invocations, with
-// a lease or a companion in them and without.
-func TestInvocationStateIsComplete(t *testing.T) {
-	outside := map[string]bool{
-		"cfg": true, "key": true, "mutant": true, // constant, or made anew for each request
-		"out": true, "bodies": true, "said": true, "event": true, // of the latest Step
-		"inner":   true, // has a test of its own
-		"failing": true, // has no meaning here
-	}
-	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
-		w := newWorld(t)
-		o := w.calling("o", core.Config{Protocol: protocol})
-		checkState(t, o.machine, outside) // checking
-		w.bring(o, "launched")
-		of := core.Config{Protocol: protocol, Role: core.RoleRemote, Holder: o.machine.(*invocation.Invocation).Holder}
-		if protocol == core.ProtocolStrict {
-			of.Epoch = 1
-		}
-		r := w.calling("r", of)
-		w.bring(r, "launched")
-		waiter := w.calling("waiter", core.Config{Protocol: protocol})
-		w.bring(waiter, "waiting")
-		w.say(o, ended(false))
-		w.bring(o, "awaiting")
-		w.until(o, "settling")
-		for _, a := range []*actor{o, r, waiter} {
-			checkState(t, a.machine, outside)
-			v := a.machine.(*invocation.Invocation)
-			if v.Inner != nil && !strings.Contains(string(v.AppendState(nil)), string(v.Inner.AppendState(nil))) {
-				t.Errorf("%s: the state of the machine in it is not in its own", a.name)
-			}
-		}
-	}
 }

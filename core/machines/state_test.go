@@ -2,11 +2,8 @@ package machines
 
 import (
 	"bytes"
-	"reflect"
-	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
@@ -107,93 +104,6 @@ func busyMachines(tb testing.TB) map[string]*cycle {
 		all[name] = &cycle{m: m}
 	}
 	return all
-}
-
-// TestAppendStateIsComplete: each field that can change the future is in the state's
-// bytes, or the explorer would take two states for one.
-func TestAppendStateIsComplete(t *testing.T) {
-	for name, c := range busyMachines(t) {
-		// Constant after New, the actions of the latest Step, and decoding scratch.
-		outside := map[string]bool{"cfg": true, "out": true, "mutant": true, "holder": true, "holderid": true}
-		more := []string{"prefix", "sid", "edges", "printed", "lockkey"}
-		switch name {
-		case "lease", "companion":
-			more = []string{"key", "remote", "seen", "edges", "printed", "lockkey"}
-		case "session":
-			more = append(more, "beatkey", "selfkey") // its keys are made of its id
-		case "calibration":
-			more = append(more, "key", "failing", "retries", "class") // it tries nothing twice
-		}
-		for _, field := range more {
-			outside[field] = true
-		}
-		checkState(t, c.m, outside)
-	}
-}
-
-// checkState disturbs each field in turn, and looks for it in the state.
-func checkState(t *testing.T, m core.Machine, outside map[string]bool) {
-	t.Helper()
-	v := reflect.ValueOf(m).Elem()
-	eachField(v, v.Type().Name(), outside, func(path string, field reflect.Value) {
-		before := m.AppendState(nil)
-		restore := disturbField(field)
-		if bytes.Equal(before, m.AppendState(nil)) {
-			t.Errorf("%s is not in the state", path)
-		}
-		restore()
-		if !bytes.Equal(before, m.AppendState(nil)) {
-			t.Errorf("%s: not restored", path)
-		}
-	})
-}
-
-func eachField(v reflect.Value, path string, outside map[string]bool, visit func(string, reflect.Value)) {
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Name
-		field := v.Field(i)
-		field = reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
-		switch {
-		case outside[strings.ToLower(name)]:
-		case field.Kind() == reflect.Struct:
-			eachField(field, path+"."+name, outside, visit)
-		case field.Kind() == reflect.Pointer && !field.IsNil():
-			eachField(field.Elem(), path+"."+name, outside, visit)
-		case (field.Kind() == reflect.Array || field.Kind() == reflect.Slice && field.Len() > 0) && field.Index(0).Kind() == reflect.Struct:
-			eachField(field.Index(0), path+"."+name+"[0]", outside, visit)
-		default:
-			visit(path+"."+name, field)
-		}
-	}
-}
-
-// disturbField gives a field another value, and answers how to put it right.
-func disturbField(field reflect.Value) (restore func()) {
-	old := reflect.New(field.Type()).Elem()
-	old.Set(field)
-	switch field.Kind() {
-	case reflect.Bool:
-		field.SetBool(!field.Bool())
-	case reflect.String:
-		field.SetString(field.String() + "x")
-	case reflect.Pointer:
-		field.Set(reflect.New(field.Type().Elem()))
-	case reflect.Slice:
-		if field.Type().Elem().Kind() != reflect.Uint8 {
-			field.Set(reflect.Append(field, reflect.Zero(field.Type().Elem())))
-			break
-		}
-		field.SetBytes(append(bytes.Clone(field.Bytes()), 'x'))
-	case reflect.Array:
-		return disturbField(field.Index(0))
-	case reflect.Map: // one that has something
-		field.SetZero()
-	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
-		field.SetUint(field.Uint() + 1)
-	default:
-		field.SetInt(field.Int() + 1)
-	}
-	return func() { field.Set(old) }
 }
 
 // TestCloneIsIndependent: neither side sees what the other does, whatever comes of it.

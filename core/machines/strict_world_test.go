@@ -380,7 +380,8 @@ func (w *world) rest(a *actor) {
 	if resting == nil {
 		return
 	}
-	woken := resting.Unpark()
+	woken := resting.Unpark().(*strict.Lease)
+	woken.Cfg = l.Cfg // of which it has what a lease that is held asks for
 	if !bytes.Equal(woken.AppendState(nil), l.AppendState(nil)) {
 		w.fail("Rest: %s woke as another", a.name)
 	}

@@ -97,9 +97,3 @@ func (c *Companion) Left(m *Machine) {
 	c.Become(m, core.CompanionLeft)
 	m.Emit(core.ActionLeft)
 }
-
-// Snapshot writes what a companion knows of joining.
-func (c *Companion) Snapshot(s *Snapshot) {
-	s.Bools(c.Rejoin)
-	s.Int(c.joinBy)
-}

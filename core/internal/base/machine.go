@@ -26,11 +26,11 @@ type Machine struct {
 	Cfg    core.Config
 	Key    string // of the name's lock.json
 	RNG    RNG
-	Now    core.Instant // of the latest Step
-	Issued core.RequestID
+	Now    core.Instant   `state:"exact: every Step overwrites it, and time never goes back"` // of the latest Step
+	Issued core.RequestID `state:"exact: an answer names its request by the id that this machine gave it"`
 	Flight Flight
-	Timers timers
-	Out    []core.Action
+	Timers timers        `state:"due"`
+	Out    []core.Action `state:"scratch: of the latest Step"`
 
 	Failing bool       // a renewal has failed since the last good one
 	Retries int        // of what is tried now

@@ -169,15 +169,3 @@ func (r *Reach) Reason(d Direction) core.Reason {
 	}
 	return core.ReasonUnusable
 }
-
-// Snapshot writes it.
-func (r *Reach) Snapshot(s *Snapshot) {
-	s.Int(int64(r.within))
-	for d := range r.of {
-		of := &r.of[d]
-		s.Bools(of.served, of.silent)
-		s.Octet(uint8(of.class))
-		s.Int(of.since)
-		s.Int(of.by)
-	}
-}

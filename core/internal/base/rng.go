@@ -10,7 +10,9 @@ import (
 // RNG is xoroshiro128++ (Blackman and Vigna, "Scrambled linear pseudorandom
 // number generators", 2019). It spreads timers and makes ids from the host's
 // 128 random bits; it is no source of secrets.
-type RNG struct{ a, b uint64 }
+type RNG struct {
+	a, b uint64 `state:"exact: each draw is one that can happen"`
+}
 
 func NewRNG(seed [16]byte) RNG {
 	r := RNG{octets.LE64(seed[:8]), octets.LE64(seed[8:])}
@@ -52,10 +54,4 @@ func SeedUUID(seed [16]byte) core.HolderID {
 		at += 2
 	}
 	return core.HolderID(text[:])
-}
-
-// Snapshot writes where the generator stands.
-func (r *RNG) Snapshot(s *Snapshot) {
-	s.Uint(r.a)
-	s.Uint(r.b)
 }

@@ -11,7 +11,7 @@ type state interface {
 // Standing is the state that a machine is in, and its table of edges.
 type Standing[S state] struct {
 	State S
-	edges []Edge[S] // never written
+	edges []Edge[S] `state:"fixed: a table"`
 }
 
 // At is a machine in this state.
@@ -39,11 +39,6 @@ func (s *Standing[S]) isEnd() bool {
 		}
 	}
 	return true
-}
-
-// Head begins a machine's canonical bytes.
-func (s *Standing[S]) Head(dst []byte, kind core.MachineKind) Snapshot {
-	return append(dst, uint8(kind), uint8(s.State))
 }
 
 // commanded is a machine whose state says which commands have a meaning.

@@ -83,9 +83,9 @@ type Prober struct {
 	class   core.Class
 
 	issued   core.RequestID
-	inFlight int   // requests
-	wakeAt   int64 // Mono
-	out      []core.Action
+	inFlight int           // requests
+	wakeAt   int64         `state:"due"` // Mono
+	out      []core.Action `state:"scratch: of the latest Step"`
 }
 
 // racer is one create of a race.
@@ -347,34 +347,3 @@ func (p *Prober) Idle() bool { return p.step == probeEnd }
 
 // String implements core.Machine.
 func (p *Prober) String() string { return "probing" }
-
-// AppendState implements core.Machine.
-func (p *Prober) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	p.snapshot(&s)
-	p.RNG.Snapshot(&s)
-	s.Octet(uint8(p.step))
-	s.Octet(uint8(p.Creates))
-	s.Text(p.Own)
-	s.Text(p.Seen)
-	for i := range p.racing {
-		s.Uint(uint64(p.racing[i].request))
-		s.Text(p.racing[i].nonce)
-	}
-	s.Int(int64(p.winners))
-	s.Text(p.winner)
-	s.Int(int64(p.exists))
-	s.Int(int64(p.denied))
-	s.Octet(uint8(p.class))
-	s.Uint(uint64(p.issued))
-	s.Int(int64(p.inFlight))
-	s.Int(p.wakeAt)
-	return s
-}
-
-// Clone implements core.Machine.
-func (p *Prober) Clone() core.Machine {
-	twin := *p
-	twin.out = nil
-	return &twin
-}

@@ -73,14 +73,6 @@ func (p *Patience) limit(now int64) core.Duration {
 	return max(core.Second/1000, min(Silence, p.Wait-core.Duration(now-p.begun)))
 }
 
-func (p *Patience) snapshot(s *base.Snapshot) {
-	s.Int(int64(p.Wait))
-	s.Int(p.begun)
-	s.Int(p.sent)
-	p.Reach.Snapshot(s)
-	s.Int(int64(p.retries))
-}
-
 // Question asks whether a name has an object with a key.
 type ExistsQuery struct {
 	base.Quiet
@@ -88,9 +80,9 @@ type ExistsQuery struct {
 	Key    string
 	issued core.RequestID
 	sent   bool
-	wakeAt int64 // Mono
+	wakeAt int64 `state:"due"` // Mono
 	done   bool
-	out    []core.Action
+	out    []core.Action `state:"scratch: of the latest Step"`
 }
 
 // Step implements core.Machine. The end is seen, with the answer as Count, or refused.
@@ -143,21 +135,3 @@ func (q *ExistsQuery) Idle() bool { return q.done }
 
 // String implements core.Machine.
 func (q *ExistsQuery) String() string { return "asking" }
-
-// AppendState implements core.Machine.
-func (q *ExistsQuery) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	q.snapshot(&s)
-	s.Text(q.Key)
-	s.Uint(uint64(q.issued))
-	s.Bools(q.sent, q.done)
-	s.Int(q.wakeAt)
-	return s
-}
-
-// Clone implements core.Machine.
-func (q *ExistsQuery) Clone() core.Machine {
-	twin := *q
-	twin.out = nil
-	return &twin
-}

@@ -46,6 +46,25 @@ func TestGenerateRefuses(t *testing.T) {
 	}
 }
 
+func TestCopiesRefuse(t *testing.T) {
+	for _, test := range []struct{ why, source, want string }{
+		{"left out without a reason", "type M struct { a int `state:\"scratch\"` }", "M.a: its tag does not say why"},
+		{"a tag that is none", "type M struct { a int `state:\"left: out\"` }", "M.a: a tag that is none"},
+		{"a function", "type M struct { a func() }", "M.a: a func() is not a state"},
+		{"a channel within", "type M struct { a part }; type part struct { b [2]chan int }", "part.b: a chan int is not a state"},
+		{"an interface", "type M struct { a any }", "M.a: a any is not a machine"},
+		{"another's struct", "import \"time\"; type M struct { a time.Time }", "M.a: a invalid type is not a state"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "m.go"), []byte("package core; "+test.source+"; func (m *M) Step() {}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := writeCopies(dir); err == nil || err.Error() != test.want && !strings.HasPrefix(err.Error(), test.want+": ") {
+			t.Errorf("%s: %v, not %s", test.why, err, test.want)
+		}
+	}
+}
+
 func TestStaleNamesWhatDiffers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x_gen.go")
 	files := map[string][]byte{path: []byte("new")}

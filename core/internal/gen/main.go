@@ -1,6 +1,6 @@
-// Command gen writes what follows from core/schema.go, core/schema_states.go and the
-// rooms' edges.go, so that
-// the names on the wire and the edges of the machines stand in one place only.
+// Command gen writes what follows from core/schema.go, core/schema_states.go, the rooms'
+// edges.go and the machines' structs, so that the names on the wire, the edges of the
+// machines and what they are made of stand in one place only.
 // It decides nothing: what is not in those files is not generated.
 //
 //	go run ./core/internal/gen          # from the module's root: write
@@ -61,10 +61,13 @@ func Generate(dir string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{
-		filepath.Join(dir, "schema_gen.go"): names,
-		filepath.Join(dir, "doc_edges.go"):  doc,
-	}, nil
+	files, err := writeCopies(dir)
+	if err != nil {
+		return nil, err
+	}
+	files[filepath.Join(dir, "schema_gen.go")] = names
+	files[filepath.Join(dir, "doc_edges.go")] = doc
+	return files, nil
 }
 
 // Stale returns the paths, sorted, whose file is absent or differs.

@@ -25,11 +25,11 @@ type Invocation struct {
 	// Inner is the lease or the companion, or nil; innerWake is when it wants to be
 	// woken. before is how many requests earlier ones have issued.
 	Inner     part
-	InnerWake int64
+	InnerWake int64 `state:"due"`
 	before    uint64
-	bodies    []byte // of the requests of this Step
+	bodies    []byte `state:"scratch: of the requests of this Step"`
 	said      spoken
-	event     core.Event // of this Step, as the inner machine is told of it: its session goes with everything that we make of it
+	event     core.Event `state:"scratch: of this Step"` // as the inner machine is told of it: its session goes with everything that we make of it
 
 	// On the way to the lease.
 	doing        purpose
@@ -42,7 +42,7 @@ type Invocation struct {
 	unstored     bool           // it was told that the store does not take a result
 	unchanged    base.Unchanged // of another's lease, and of its end, carried from one attempt to the next
 	endUnchanged base.Unchanged
-	observed     core.Observed
+	observed     core.Observed `state:"exact: it is only told to people"`
 
 	// From the launch on.
 	Holder  core.HolderID
@@ -375,7 +375,7 @@ func (v *Invocation) innerIsOver() bool {
 func (v *Invocation) see(s *core.Observed) {
 	if s != nil {
 		v.observed = *s
-		base.DetachObserved(&v.observed)
+		v.observed.Detach()
 	}
 	switch l := v.Inner.(type) {
 	case *lastwriter.Lease:

@@ -37,8 +37,8 @@ type Tenure struct {
 	// top of ours, or unset.
 	CompanionAt int64
 
-	seen     lockfile.Record // decode scratch: refers to the body of the event in progress
-	Observed core.Observed
+	seen     lockfile.Record `state:"scratch: it refers to the body of the event in progress"`
+	Observed core.Observed   `state:"exact: it is only told to people"`
 }
 
 func newTenure(cfg core.Config) (Tenure, error) {

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/core/internal/base"
 )
 
 // Bounds of one Step. A machine's own step returns core.MaxActions actions and one body at
@@ -60,7 +59,7 @@ func (o *Actions) Carry(a *core.Action) *core.Action {
 	}
 	if a.Observed != nil {
 		seen := *a.Observed
-		base.DetachObserved(&seen)
+		seen.Detach()
 		to.Observed = &seen
 		o.bytes += len(seen.Permits) + 2048
 	}

@@ -39,8 +39,8 @@ type Register struct {
 	Above        string   // key of the version above aboveOf, which is asked for again and again
 	AboveOf      core.Epoch
 
-	Body     []byte
-	Observed *core.Observed // nil until something was seen
+	Body     []byte         `state:"scratch: it is written anew before it is sent"`
+	Observed *core.Observed `state:"exact: it is only told to people"` // nil until something was seen
 }
 
 // Current is a version as it was read, or made; n 0 is that there is none.

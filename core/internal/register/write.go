@@ -25,6 +25,9 @@ type OwnVersion struct {
 // Nonce tells one request of ours from every other.
 type Nonce struct{ A, B uint64 }
 
+// WriteState writes the nonce.
+func (n *Nonce) WriteState(w *core.StateWriter) { w.Nonce(n.A, n.B) }
+
 // appendHex appends the nonce as it stands in a record.
 func (n Nonce) appendHex(dst []byte) []byte {
 	const hex = "0123456789abcdef"

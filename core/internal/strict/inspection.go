@@ -122,20 +122,3 @@ func (i *Inspection) sessionAnswer(ev *core.Event) {
 	}
 	i.nextSession()
 }
-
-// AppendState implements Machine.
-func (i *Inspection) AppendState(dst []byte) []byte {
-	s := i.Head(dst, core.MachineInspection)
-	i.Register.Snapshot(&s)
-	i.sessions.Snapshot(&s)
-	s.Text(i.reading)
-	return s
-}
-
-// Clone implements Machine.
-func (i *Inspection) Clone() core.Machine {
-	twin := *i
-	twin.Detach()
-	twin.sessions = append(register.SessionTable(nil), i.sessions...)
-	return &twin
-}

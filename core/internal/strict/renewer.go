@@ -17,7 +17,7 @@ type renewer struct {
 	selfAt  int64  // Mono of the latest proof that our own version is still there
 	beatKey string // of the epoch that we stand on
 	selfKey string // of its version
-	lockKey string // of an old client's record; "" before it was asked for
+	lockKey string `state:"fixed: it follows from the name"` // of an old client's record; "" before it was asked for
 	standOn string // the session that keeps the lease, or ""
 	own     int64  // Mono until which our own version is good beside the session
 	quiet   int64  // Mono before which no hint is followed

@@ -201,20 +201,3 @@ func (r *Revocation) call() {
 
 // isCalled reports whether the call for this break is known to be there.
 func (r *Revocation) isCalled() bool { return r.Register.Call.N == r.Cur.N }
-
-// AppendState implements Machine.
-func (r *Revocation) AppendState(dst []byte) []byte {
-	s := r.Head(dst, core.MachineRevocation)
-	s.Text(string(r.target))
-	s.Bools(r.dead)
-	r.Register.Snapshot(&s)
-	r.Attempt.snapshot(&s)
-	return s
-}
-
-// Clone implements Machine.
-func (r *Revocation) Clone() core.Machine {
-	twin := *r
-	twin.Detach()
-	return &twin
-}

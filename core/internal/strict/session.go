@@ -14,7 +14,7 @@ type Session struct {
 	base.Machine
 	base.Standing[core.SessionState]
 	SID     string
-	body    []byte
+	body    []byte `state:"exact: of the beat, which says nothing but a nonce that is fresh"`
 	beatKey string
 	selfKey string // of what is made once, before the id is in force, and never written again
 	made    bool   // that is there

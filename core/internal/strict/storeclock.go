@@ -73,19 +73,3 @@ func (c *StoreClockSample) answer(ev *core.Event, f base.Flight) {
 		a.At, a.Wall = c.Now.Mono, ev.Stamp
 	}
 }
-
-// AppendState implements Machine.
-func (c *StoreClockSample) AppendState(dst []byte) []byte {
-	s := c.Head(dst, core.MachineStoreClockSample)
-	c.Machine.Snapshot(&s)
-	s.Bytes(c.body)
-	return s
-}
-
-// Clone implements Machine.
-func (c *StoreClockSample) Clone() core.Machine {
-	twin := *c
-	twin.Out = nil
-	twin.body = append([]byte(nil), c.body...)
-	return &twin
-}
