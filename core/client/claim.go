@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/resolve"
 )
 
 // claim is one thing that the host has asked for, from its command until nothing of it is
@@ -41,21 +42,16 @@ type belief struct {
 
 // pending is what a command asked for, with all that is known before the machine is made.
 type pending struct {
-	kind     core.EventKind
-	as       role
-	machine  core.MachineKind
-	protocol core.Protocol // 0 is auto, until it is resolved
-	terms    core.Config
-	wait     core.Duration
-	at       int64      // Mono of the command
-	record   bool       // it was asked whether there is a lock.json
-	lockFile bool       // and there is one
-	tried    bool       // it could not be found out whether the store honours create-if-absent
-	refusal  core.Class // of the store, of which it is asked whether there is a result all the same
-	memo     bool       // it was asked whether the name is a mops memo
-	printed  uint64
-	since    int64 // with printed: an observation to go on with
-	last     remembered
+	kind    core.EventKind
+	as      role
+	machine core.MachineKind
+	query   resolve.Query
+	terms   core.Config
+	wait    core.Duration
+	at      int64 // Mono of the command
+	printed uint64
+	since   int64 // with printed: an observation to go on with
+	last    remembered
 }
 
 // role is what a claim does with its machine. It has no state of its own unless the claim
@@ -104,10 +100,8 @@ func (c *Client) begin(b *pending, number uint64) {
 		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
 		return
 	}
-	if b.protocol != 0 {
-		cl.protocol = b.protocol
-	}
-	if _, looks := b.as.(*inspectRole); b.protocol == core.ProtocolStrict && !looks && !c.canStrict() {
+	cl.protocol = b.query.Protocol
+	if _, looks := b.as.(*inspectRole); cl.protocol == core.ProtocolStrict && !looks && !c.canStrict() {
 		c.refuseStrict(cl)
 		return
 	}
@@ -138,12 +132,9 @@ func (c *Client) unlink(cl *claim) {
 	}
 }
 
-// ask makes the machine of a claim that is resolved.
-func (c *Client) ask(cl *claim) { cl.as.begin(c, cl) }
-
 // make makes a claim's own machine and takes its first event.
 func (c *Client) make(cl *claim, cfg core.Config, first core.Event) {
-	machine, err := c.newMachine(cfg)
+	machine, err := c.machine(cfg)
 	if err != nil {
 		// Terms that only the other protocol accepts: nobody could tell before.
 		c.refuseTerms(cl, err)
@@ -347,7 +338,7 @@ func (cl *claim) capBelief(c *Client) {
 
 // uncapBelief ends that when the machine has found out whether it is so.
 func (cl *claim) uncapBelief(c *Client, u *unit) {
-	if cl.cappedAt == 0 || cl.state == claimEnded || cl.calls > 0 || c.isChecking(cl, u) {
+	if cl.cappedAt == 0 || cl.state == claimEnded || cl.calls > 0 || c.isChecking(u.machine, u.IsArmed() && u.At <= cl.cappedAt) {
 		return
 	}
 	cl.cappedAt = 0

@@ -6,14 +6,14 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/alarms"
 	"github.com/mopslock/mopslock/core/internal/base"
-	"github.com/mopslock/mopslock/core/internal/capability"
 	"github.com/mopslock/mopslock/core/internal/octets"
 	"github.com/mopslock/mopslock/core/internal/outbox"
+	"github.com/mopslock/mopslock/core/internal/resolve"
 )
 
 // Client is one process and its claims on one store. Its zero value is of no use; see New.
 type Client struct {
-	base.Mutant // nothing in a product
+	rules
 
 	cfg core.Config
 	rng base.RNG
@@ -55,13 +55,13 @@ func New(cfg core.Config) (*Client, error) {
 	}
 	c.outbox.Init(&cfg, &c.alarms)
 	if cfg.OwnStore {
-		c.store.creates = capability.Honoured
+		c.store.creates = resolve.Honoured
 	}
 	switch {
 	case cfg.NoCreate:
-		c.store.creates, c.store.seen = capability.Ignored, "the store has no such request"
+		c.store.creates, c.store.seen = resolve.Ignored, "the store has no such request"
 	case cfg.NoList:
-		c.store.creates, c.store.seen = capability.Ignored, "the store has no list, which strict needs as well"
+		c.store.creates, c.store.seen = resolve.Ignored, "the store has no list, which strict needs as well"
 	}
 	return c, nil
 }
@@ -218,7 +218,7 @@ type cleanup struct {
 
 // cleanUp deletes an object after a while.
 func (c *Client) cleanUp(key string, after core.Duration) {
-	e := &cleanup{action: core.Action{Kind: core.ActionDelete, Key: key, Limit: capability.TidyLimit}}
+	e := &cleanup{action: core.Action{Kind: core.ActionDelete, Key: key, Limit: resolve.TidyLimit}}
 	c.cleanups = append(c.cleanups, e)
 	c.alarms.Arm(&e.Alarm, e, c.now.Mono+int64(after))
 }

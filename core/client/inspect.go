@@ -36,9 +36,9 @@ type shown struct {
 // parseInspect fills in a claim that only reads, or breaks.
 func (c *Client) parseInspect(b *pending, ev *core.Event) error {
 	t := &b.terms
-	b.as = &inspectRole{kind: ev.Kind, terms: *t, wanted: b.protocol}
+	b.as = &inspectRole{kind: ev.Kind, terms: *t, wanted: b.query.Protocol}
 	b.machine = core.MachineInspection
-	b.protocol = max(b.protocol, core.ProtocolStrict) // one that does not exist is refused
+	b.query.Protocol = max(b.query.Protocol, core.ProtocolStrict) // one that does not exist is refused
 	if ev.Kind != core.EventBreak {
 		*t = core.Config{Name: t.Name}
 		return nil
@@ -76,7 +76,7 @@ func (k *inspectRole) read(c *Client, cl *claim) {
 func (k *inspectRole) run(c *Client, cl *claim, kind core.MachineKind, t core.Config) {
 	cl.protocol = core.ProtocolStrict
 	cfg := c.config(kind, cl.protocol, &t)
-	m, err := c.newMachine(cfg)
+	m, err := c.machine(cfg)
 	if err != nil {
 		c.refuseTerms(cl, err)
 		return
@@ -235,7 +235,7 @@ func (k *inspectRole) breaks(c *Client, cl *claim, s *core.Observed) {
 		cfg := c.config(core.MachineLease, core.ProtocolLastWriter, &core.Config{
 			Name: cl.name.text, Holder: core.HolderID(s.Holder), TTL: core.TTL(s.TTL), Role: core.RoleOwner,
 		})
-		m, err := c.newMachine(cfg)
+		m, err := c.machine(cfg)
 		if err != nil {
 			c.refuseTerms(cl, err)
 			return

@@ -8,6 +8,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/alarms"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/octets"
+	"github.com/mopslock/mopslock/core/internal/resolve"
 )
 
 // semaphore is the machine of all that this client does with the shared semaphore on one
@@ -47,7 +48,7 @@ func (c *Client) parsePermit(b *pending, ev *core.Event) error {
 		}
 	}
 	require(b.terms.Label == "", "terms: a permit's label is that of its command")
-	require(b.protocol == 0 || b.protocol == core.ProtocolStrict, "protocol: only strict has semaphores; leave it out")
+	require(b.query.Protocol == 0 || b.query.Protocol == core.ProtocolStrict, "protocol: only strict has semaphores; leave it out")
 	first := core.Event{Kind: core.EventLimit, Permit: ev.Claim, StoreLimit: ev.StoreLimit}
 	if ev.Kind == core.EventLimit {
 		b.wait = core.Forever
@@ -67,7 +68,7 @@ func (c *Client) parsePermit(b *pending, ev *core.Event) error {
 	if f != "" {
 		return &core.Error{Code: core.ErrorConfig, Text: f}
 	}
-	b.machine, b.protocol = core.MachineSemaphore, core.ProtocolStrict
+	b.machine, b.query.Protocol, b.query.Use = core.MachineSemaphore, core.ProtocolStrict, resolve.Semaphore
 	b.terms.OnSession, b.terms.Label = true, ""
 	b.as = &permitRole{first: first}
 	return nil
@@ -102,7 +103,7 @@ func (c *Client) semaphoreOf(p *nameState, cfg *core.Config, limit bool) *semaph
 			return s
 		}
 	}
-	m, err := c.newMachine(*cfg)
+	m, err := c.machine(*cfg)
 	if err != nil {
 		panic("mopslock: core: client: " + err.Error()) // its terms were checked
 	}

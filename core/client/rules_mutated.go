@@ -9,56 +9,47 @@ import (
 	"github.com/mopslock/mopslock/core/internal/strict"
 )
 
-// NewMutant is New with a mutation in it, which the machines that it makes have too.
-func NewMutant(cfg core.Config, mutation base.Mutation) (*Client, error) {
-	c, err := New(cfg)
-	if err == nil {
-		c.Mutation = mutation
-	}
-	return c, err
-}
+type rules struct{ base.Mutant }
 
-func (c *Client) newMachine(cfg core.Config) (base.Reporting, error) {
-	cfg.Seed = c.seed()
-	if c.Has(base.TenureReused) && cfg.Machine == core.MachineLease {
-		cfg.Seed = c.cfg.Seed
+func (r rules) newMachine(cfg core.Config, fresh, own [16]byte) (base.Reporting, error) {
+	cfg.Seed = fresh
+	if r.Has(base.TenureReused) && cfg.Machine == core.MachineLease {
+		cfg.Seed = own
 	}
 	m, err := single.New(cfg)
 	if err == nil {
-		m.(interface{ Base() *base.Machine }).Base().Mutant = c.Mutant
+		m.(interface{ Base() *base.Machine }).Base().Mutant = r.Mutant
 	}
 	return m, err
 }
 
-func (c *Client) inForce(s *session) string {
-	if c.Has(base.SessionNotInForce) && s.unit != nil {
-		return s.unit.machine.(*strict.Session).SID
+func (r rules) inForce(id string, m base.Reporting) string {
+	if r.Has(base.SessionNotInForce) && m != nil {
+		return m.(*strict.Session).SID
 	}
-	return s.id
+	return id
 }
 
-func (c *Client) isLeaving(s *session) bool {
-	return s.state == sessionLeaving && !c.Has(base.LeavingHandedOut)
-}
+func (r rules) isLeaving(leaves bool) bool { return leaves && !r.Has(base.LeavingHandedOut) }
 
-func (c *Client) capsBelief() bool { return !c.Has(base.BeliefPastCall) }
+func (r rules) capsBelief() bool { return !r.Has(base.BeliefPastCall) }
 
-func (c *Client) newBelief(cl *claim, b belief) {
-	if c.Has(base.FixLivesOn) {
-		b.cappedAt = cl.cappedAt
+func (r rules) livesOn(cappedAt int64) int64 {
+	if r.Has(base.FixLivesOn) {
+		return cappedAt
 	}
-	cl.belief = b
+	return 0
 }
 
-func (c *Client) isChecking(cl *claim, u *unit) bool {
-	if c.Has(base.FixLivesOn) {
-		return u.IsArmed() && u.At <= cl.cappedAt
+func (r rules) isChecking(m base.Reporting, wakesByCap bool) bool {
+	if r.Has(base.FixLivesOn) {
+		return wakesByCap
 	}
-	return u.machine.IsChecking()
+	return m.IsChecking()
 }
 
-func (c *Client) tellsSessionFirst() bool { return !c.Has(base.SessionToldLast) }
+func (r rules) tellsSessionFirst() bool { return !r.Has(base.SessionToldLast) }
 
-func (c *Client) yields() bool { return c.canStrict() && !c.Has(base.StrictUnseen) }
+func (r rules) yields(canStrict bool) bool { return canStrict && !r.Has(base.StrictUnseen) }
 
-func (c *Client) wakesWaiters() bool { return !c.Has(base.NobodyNudged) }
+func (r rules) wakesWaiters() bool { return !r.Has(base.NobodyNudged) }

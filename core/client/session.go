@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/alarms"
+	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
@@ -51,7 +52,7 @@ type sessionUser interface {
 // sessionFor is the session of a TTL and margin. It asks nothing of the store.
 func (c *Client) sessionFor(ttl core.TTL, margin core.Duration) *session {
 	for _, s := range c.sessions {
-		if s.ttl == ttl && s.margin == margin && !c.isLeaving(s) {
+		if s.ttl == ttl && s.margin == margin && !c.isLeaving(s.state == sessionLeaving) {
 			return s
 		}
 	}
@@ -84,7 +85,7 @@ func (c *Client) open(s *session) {
 		return
 	}
 	cfg := c.config(core.MachineSession, core.ProtocolStrict, &core.Config{TTL: s.ttl, Margin: s.margin})
-	machine, err := c.newMachine(cfg)
+	machine, err := c.machine(cfg)
 	if err != nil {
 		panic("mopslock: core: client: " + err.Error()) // the terms of who stands on it are good
 	}
@@ -124,6 +125,14 @@ func (s *session) hear(c *Client, u *unit, a *core.Action) {
 		c.saidOf(s, a)
 		c.endSession(s, u)
 	}
+}
+
+// machine is the session's, or nil while it has none.
+func (s *session) machine() base.Reporting {
+	if s.unit == nil {
+		return nil
+	}
+	return s.unit.machine
 }
 
 // saidOf tells of a session once for all that stand on it.
@@ -244,7 +253,7 @@ func (c *Client) inform(s *session, ev *core.Event) {
 		c.step(s.unit, core.Event{Kind: core.EventWoke})
 	}
 	ev.SessionEnd = s.end
-	if id := c.inForce(s); id != "" {
+	if id := c.inForce(s.id, s.machine()); id != "" {
 		ev.Session, ev.SessionUntil = []byte(id), s.until
 	}
 }
@@ -313,7 +322,7 @@ func (c *Client) sample(asker *unit) {
 		k.owner = c.uuid()
 		cfg.Owner = k.owner
 	}
-	machine, err := c.newMachine(cfg)
+	machine, err := c.machine(cfg)
 	if err != nil {
 		panic("mopslock: core: client: " + err.Error())
 	}

@@ -180,11 +180,9 @@ func (cl *claim) snapshot(s *base.Snapshot) {
 	}
 	if b := cl.pending; b != nil {
 		s.Octet(uint8(b.kind))
-		s.Octet(uint8(b.protocol))
 		s.Int(int64(b.wait))
 		s.Int(b.at)
-		s.Bools(b.lockFile, b.record, b.tried, b.memo)
-		s.Octet(uint8(b.refusal))
+		b.query.Snapshot(s)
 		b.last.snapshot(s)
 		s.Uint(b.printed)
 		s.Int(b.since)

@@ -23,7 +23,7 @@ func (leaseRole) copy(*copier) role { return leaseRole{} }
 // begin implements role.
 func (leaseRole) begin(c *Client, cl *claim) {
 	b := cl.pending
-	cfg := c.config(b.machine, b.protocol, &b.terms)
+	cfg := c.config(b.machine, b.query.Protocol, &b.terms)
 	first := core.Event{Kind: core.EventRelease}
 	if b.kind == core.EventAcquire {
 		first = core.Event{Kind: core.EventAcquire, Wait: b.wait}
@@ -34,8 +34,8 @@ func (leaseRole) begin(c *Client, cl *claim) {
 
 // remember adds what this process, or an earlier one, knows of the name.
 func (b *pending) remember(cfg *core.Config) {
-	if b.protocol == core.ProtocolStrict {
-		cfg.LockFilePresent = b.lockFile
+	if b.query.Protocol == core.ProtocolStrict {
+		cfg.LockFilePresent = b.query.LockFile
 		cfg.LastEpoch, cfg.LastAt = b.last.epoch, b.last.at
 		cfg.SeenFingerprint, cfg.SeenSince = b.printed, b.since
 	}
@@ -120,7 +120,7 @@ func (joinRole) copy(*copier) role { return joinRole{} }
 // begin implements role.
 func (joinRole) begin(c *Client, cl *claim) {
 	b := cl.pending
-	c.make(cl, c.config(b.machine, b.protocol, &b.terms), core.Event{Kind: core.EventAccompany})
+	c.make(cl, c.config(b.machine, b.query.Protocol, &b.terms), core.Event{Kind: core.EventAccompany})
 }
 
 // hear implements role.
@@ -243,7 +243,7 @@ func (c *Client) nowHeld(cl *claim, a *core.Action) {
 func (c *Client) noteHeld(cl *claim, a *core.Action) {
 	cl.state.hold()
 	cl.missed = false
-	c.newBelief(cl, belief{at: a.At, epoch: a.Epoch})
+	cl.belief = belief{at: a.At, epoch: a.Epoch, cappedAt: c.livesOn(cl.cappedAt)}
 	if s := cl.session; s != nil && a.Session == "" {
 		c.detachClaim(cl)
 	} else if s != nil && a.Session == s.id {

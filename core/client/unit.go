@@ -176,6 +176,11 @@ func (c *Client) drop(u *unit) {
 	c.outbox.Abandon(u)
 }
 
+// machine makes one, with a seed of its own.
+func (c *Client) machine(cfg core.Config) (base.Reporting, error) {
+	return c.newMachine(cfg, c.seed(), c.cfg.Seed)
+}
+
 // seed is fresh for every machine.
 func (c *Client) seed() (seed [16]byte) {
 	for i := 0; i < len(seed); i += 8 {

@@ -3,7 +3,7 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
-	"github.com/mopslock/mopslock/core/internal/capability"
+	"github.com/mopslock/mopslock/core/internal/resolve"
 )
 
 // workRole is the role of a claim that wants the result of a piece of work, or does the work.
@@ -25,15 +25,17 @@ func (c *Client) parseWork(b *pending, ev *core.Event) error {
 	}
 	t.Role = core.RoleOwner
 	if !w.remote {
+		b.query.Use, b.query.Memoizes = resolve.Work, t.MemoFailures
 		return nil
 	}
 	t.Role = core.RoleRemote
+	b.query.Use, b.query.Leased = resolve.Remote, !t.WithoutLease
 	if t.Holder == "" { // there is no lease, which any protocol keeps alike
 		*t = core.Config{Name: t.Name, Role: t.Role, WithoutLease: t.WithoutLease, MemoFailures: t.MemoFailures}
-		b.protocol = core.ProtocolLastWriter
+		b.query.Protocol = core.ProtocolLastWriter
 	}
 	b.fillJoinTerms()
-	b.wait = t.TTL.Under(b.protocol).Duration() // as a companion, it tries a store that does not answer for a TTL
+	b.wait = t.TTL.Under(b.query.Protocol).Duration() // as a companion, it tries a store that does not answer for a TTL
 	return nil
 }
 
@@ -46,46 +48,15 @@ func lastSegment(name string) string {
 	return name
 }
 
-// begin implements role. The first of two results wins by the store's own word, if that
-// honours create-if-absent.
+// begin implements role.
 func (w *workRole) begin(c *Client, cl *claim) {
 	b := cl.pending
-	creates := b.protocol == core.ProtocolStrict || c.cfg.OwnStore || c.store.creates == capability.Honoured
-	if !creates && c.store.creates == capability.Unknown && !b.tried {
-		c.awaitStore(cl)
-		return
-	}
-	cfg := c.config(b.machine, b.protocol, &b.terms)
-	cfg.Creates = creates
+	cfg := c.config(b.machine, cl.protocol, &b.terms)
+	cfg.Creates = cl.protocol == core.ProtocolStrict || c.cfg.OwnStore || c.store.creates == resolve.Honoured
 	if !w.remote {
 		b.remember(&cfg)
 	}
 	c.make(cl, cfg, core.Event{Kind: core.EventBegin, Wait: b.wait})
-}
-
-// notTried goes on with a piece of work where it could not be found out whether the store
-// honours create-if-absent.
-func (w *workRole) notTried(c *Client, cl *claim, reason core.Reason, class core.Class) {
-	b := cl.pending
-	left := b.at + int64(b.wait) - c.now.Mono
-	switch {
-	case w.remote && left > 0:
-		c.later(cl, delayTry, c.now.Mono+min(int64(core.PollCap), left))
-	case w.remote && !b.terms.WithoutLease:
-		a := c.outbox.Emit(core.ActionCannotMaintain)
-		a.Claim, a.Reason, a.Class, a.Protocol = cl.number, core.ReasonUnreadable, class, cl.protocol
-		c.remove(cl)
-	case w.remote, reason == core.ReasonUnusable && b.protocol == core.ProtocolLastWriter:
-		b.tried = true // what of it cannot be written to try is taken for a store that does not: a put, after a look
-		c.ask(cl)
-	case reason == core.ReasonUnusable && (class == core.ClassUnauthorized || class == core.ClassReadOnly):
-		// A store that may be read refuses to be written. A result that is there needs no
-		// lease. Without one the refusal stands: no protocol may be chosen unseen.
-		b.refusal = class
-		c.askExists(cl, core.ResultKey(cl.name.text))
-	default:
-		c.refuse(cl, reason, class)
-	}
 }
 
 // hear implements role: the notices of the invocation, and those of the lease or the
@@ -132,7 +103,7 @@ func (w *workRole) hear(c *Client, cl *claim, a *core.Action) {
 // notHeld takes that the name is not held any more. The claim may take it again.
 func (c *Client) notHeld(cl *claim) {
 	cl.state.holdsNot()
-	c.newBelief(cl, belief{})
+	cl.belief = belief{cappedAt: c.livesOn(cl.cappedAt)}
 }
 
 // say tells a notice of a claim.

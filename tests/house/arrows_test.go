@@ -46,7 +46,7 @@ var arrows = []arrow{
 	{dir: "core/internal/invocation", ours: []string{
 		"core", "core/internal/base", "core/internal/lastwriter", "core/internal/lockfile", "core/internal/register", "core/internal/strict",
 	}, banned: noIO},
-	{dir: "core/internal/capability", ours: []string{"core", "core/internal/base", "core/internal/jsontext", "core/internal/octets"}, banned: noIO},
+	{dir: "core/internal/resolve", ours: []string{"core", "core/internal/base", "core/internal/jsontext", "core/internal/octets"}, banned: noIO},
 	{dir: "core/internal/single", ours: []string{"core", "core/internal/"}, banned: noIO},
 	{dir: "core/client", ours: []string{"core", "core/internal/"}, banned: noIO},
 	{dir: "core/buckets", ours: []string{"core", "core/internal/base", "core/internal/octets"}, banned: noIO},

@@ -20,6 +20,8 @@ type Reporting interface {
 	WatchKey() (key string, looks bool)
 	// Park is what it is at rest, or nil if it is not at rest.
 	Park() Parked
+	// Leftover is the key of an object that it has made and does not remove, or "".
+	Leftover() string
 	// Yield has a lease claim nothing, and end when no strict tenure lives.
 	Yield()
 }
@@ -40,4 +42,5 @@ func (Quiet) IsChecking() bool                { return false }
 func (Quiet) WorkState() core.InvocationState { return 0 }
 func (Quiet) WatchKey() (string, bool)        { return "", false }
 func (Quiet) Park() Parked                    { return nil }
+func (Quiet) Leftover() string                { return "" }
 func (Quiet) Yield()                          {}

@@ -1,4 +1,4 @@
-package capability
+package resolve
 
 import (
 	"github.com/mopslock/mopslock/core"
@@ -73,7 +73,7 @@ func (p *Patience) limit(now int64) core.Duration {
 	return max(core.Second/1000, min(Silence, p.Wait-core.Duration(now-p.begun)))
 }
 
-// Question asks whether a name has an object with a key.
+// ExistsQuery asks whether a name has an object with a key.
 type ExistsQuery struct {
 	base.Quiet
 	Patience

@@ -1,4 +1,4 @@
-package capability
+package resolve
 
 import (
 	"strconv"
@@ -72,8 +72,8 @@ type Prober struct {
 	RNG     base.RNG
 	step    probeStep
 	Own     string // key of the object that is created instead of the record, or ""
-	Creates Verdict
-	Seen    string // of Ignored
+	creates Verdict
+	seen    string // of Ignored
 
 	racing  [competitors]racer
 	winners int
@@ -177,7 +177,7 @@ func (p *Prober) read(body []byte, there bool) {
 	c, ok := parseCard(body)
 	switch {
 	case ok && c.refused:
-		p.Creates, p.Seen, p.step = Ignored, c.seen, probeEnd
+		p.creates, p.seen, p.step = Ignored, c.seen, probeEnd
 	case p.step == probeCapability && !there:
 		p.step = probeRace
 	case p.step == probeCapability, !ok:
@@ -191,10 +191,10 @@ func (p *Prober) read(body []byte, there bool) {
 	}
 }
 
-func (p *Prober) honoured() { p.Creates, p.step = Honoured, probeEnd }
+func (p *Prober) honoured() { p.creates, p.step = Honoured, probeEnd }
 
 func (p *Prober) ignored(seen string) {
-	p.Creates, p.Seen, p.step = Ignored, seen, probeWriteFinding
+	p.creates, p.seen, p.step = Ignored, seen, probeWriteFinding
 }
 
 // raced takes the end of one create of the race, and judges when all have ended.
@@ -252,7 +252,7 @@ func (p *Prober) doubt(now core.Instant, class core.Class) {
 		aside = p.stepAside(class)
 	}
 	if p.denied > 1 {
-		p.Creates, p.Seen, p.step = Ignored, "the store says that it has none", probeEnd
+		p.creates, p.seen, p.step = Ignored, "the store says that it has none", probeEnd
 		p.ask(now)
 		return
 	}
@@ -316,7 +316,7 @@ func (p *Prober) ask(now core.Instant) {
 		}
 		p.write(now, core.ActionCreate, key, card{nonce: p.nonce()})
 	case probeWriteFinding:
-		p.write(now, core.ActionPut, capabilityKey, card{nonce: p.nonce(), refused: true, seen: p.Seen}).Limit = TidyLimit
+		p.write(now, core.ActionPut, capabilityKey, card{nonce: p.nonce(), refused: true, seen: p.seen}).Limit = TidyLimit
 	case probeRace:
 		p.winners, p.exists, p.class = 0, 0, core.ClassOther
 		for i := range p.racing {
@@ -325,7 +325,11 @@ func (p *Prober) ask(now core.Instant) {
 			p.racing[i] = racer{a.Request, nonce}
 		}
 	default:
-		p.out = append(p.out, core.Action{Kind: core.ActionTried, Body: []byte(p.Seen)})
+		tried := core.Action{Kind: core.ActionTried, Body: []byte(p.seen)}
+		if p.creates == Ignored {
+			tried.Reason = core.ReasonNoCreate
+		}
+		p.out = append(p.out, tried)
 	}
 }
 
@@ -341,6 +345,9 @@ func (p *Prober) write(now core.Instant, verb core.ActionKind, key string, c car
 	a.Type, a.Body = capabilityType, appendCard(nil, c, now.Wall)
 	return a
 }
+
+// Leftover implements base.Reporting.
+func (p *Prober) Leftover() string { return p.Own }
 
 // Idle implements core.Machine.
 func (p *Prober) Idle() bool { return p.step == probeEnd }

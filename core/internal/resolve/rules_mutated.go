@@ -1,6 +1,6 @@
 //go:build mopslock_mutations
 
-package capability
+package resolve
 
 import "github.com/mopslock/mopslock/core/internal/base"
 

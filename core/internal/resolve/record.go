@@ -1,6 +1,6 @@
 // Package capability finds out whether a store honours create-if-absent: the machine that
 // asks, and the record in which the processes that use a store tell each other of it.
-package capability
+package resolve
 
 import (
 	"github.com/mopslock/mopslock/core/internal/jsontext"

@@ -1,6 +1,6 @@
 //go:build !mopslock_mutations
 
-package capability
+package resolve
 
 // Each rule here is one that a mutation leaves out, in rules_mutated.go.
 
