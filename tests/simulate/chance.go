@@ -1,63 +1,9 @@
 package simulate
 
-import (
-	"encoding/binary"
-	"math/bits"
-	"math/rand/v2"
-)
+import "github.com/mopslock/mopslock/tests/world"
 
-// chance is the source of all draws. It takes only the generator from the
-// library, whose sequence is fixed, and no floating point, which differs between
-// processors.
-type chance struct{ source *rand.PCG }
-
-func newChance(seed uint64) chance {
-	return chance{rand.NewPCG(seed, 0x6d6f70736c6f636b)}
-}
-
-// below draws from 0 to n-1.
-func (c chance) below(n uint64) uint64 {
-	high, _ := bits.Mul64(c.source.Uint64(), n)
-	return high
-}
-
-// upTo draws from 0 to n.
-func (c chance) upTo(n int64) int64 {
-	if n <= 0 {
-		return 0
-	}
-	return int64(c.below(uint64(n) + 1))
-}
-
-// between draws from low to high.
-func (c chance) between(low, high int64) int64 { return low + c.upTo(high-low) }
-
-// within draws from -n to n.
-func (c chance) within(n int64) int64 { return c.upTo(2*n) - n }
-
-// oneIn says yes once in n times.
-func (c chance) oneIn(n uint64) bool { return c.below(n) == 0 }
-
-// perMille says yes n times in a thousand.
-func (c chance) perMille(n int) bool { return n > 0 && c.below(1000) < uint64(n) }
-
-// sometimes draws from low to high once in n times, and is 0 otherwise.
-func (c chance) sometimes(n uint64, low, high int64) int64 {
-	if !c.oneIn(n) {
-		return 0
-	}
-	return c.between(low, high)
-}
-
-// seed16 is the seed of a machine.
-func (c chance) seed16() (seed [16]byte) {
-	binary.LittleEndian.PutUint64(seed[:], c.source.Uint64())
-	binary.LittleEndian.PutUint64(seed[8:], c.source.Uint64())
-	seed[0] |= 1 // never all zero
-	return seed
-}
-
-func pick[T any](c chance, from ...T) T { return from[c.below(uint64(len(from)))] }
+// newChance draws from a seed.
+func newChance(seed uint64) world.Chance { return world.NewChance(seed, 0x6d6f70736c6f636b) }
 
 // steps is how fine a table of quantiles is.
 const steps = 32
@@ -76,10 +22,10 @@ var logNormalAt = [steps + 1]int64{
 }
 
 // exponential draws a time with this mean.
-func (c chance) exponential(mean int64) int64 {
+func exponential(c world.Chance, mean int64) int64 {
 	whole := int64(0)
 	for {
-		u := c.below(steps << 16)
+		u := c.Below(steps << 16)
 		i, rest := u>>16, int64(u&0xffff)
 		if i < steps-1 {
 			low, high := exponentialAt[i], exponentialAt[i+1]
@@ -90,8 +36,8 @@ func (c chance) exponential(mean int64) int64 {
 }
 
 // logNormal draws a time with about this mean and a long tail.
-func (c chance) logNormal(mean int64) int64 {
-	u := c.below(steps << 16)
+func logNormal(c world.Chance, mean int64) int64 {
+	u := c.Below(steps << 16)
 	i, rest := u>>16, int64(u&0xffff)
 	low, high := logNormalAt[i], logNormalAt[i+1]
 	return scale(mean, low) + scale(mean, high-low)*rest>>16

@@ -1,13 +1,9 @@
 package simulate
 
 import (
-	"time"
-
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/world"
 )
-
-// epoch is the true wall clock at true time 0: 2026-01-02T03:04:05Z.
-const epoch = int64(1767323045) * int64(time.Second)
 
 const million = int64(1_000_000)
 
@@ -43,5 +39,5 @@ func (c *computer) trueAt(mono int64) int64 {
 }
 
 func (c *computer) instant(now int64) core.Instant {
-	return core.Instant{Mono: c.mono(now), Wall: epoch + now + c.wall}
+	return core.Instant{Mono: c.mono(now), Wall: world.Epoch + now + c.wall}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // Shape is how the time that a request takes is distributed.
@@ -83,75 +84,75 @@ func (f *Faults) On() []string {
 }
 
 // drawFaults draws the swarm of a seed.
-func drawFaults(c chance, protocol core.Protocol, ttl time.Duration) Faults {
+func drawFaults(c world.Chance, protocol core.Protocol, ttl time.Duration) Faults {
 	t := int64(ttl)
 	f := Faults{
-		Latency: pick(c, Constant, Uniform, Exponential, LogNormal),
-		Mean:    pick(c, 2*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
+		Latency: world.Pick(c, Constant, Uniform, Exponential, LogNormal),
+		Mean:    world.Pick(c, 2*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
 	}
-	f.LostRequests = int(c.sometimes(2, 1, 150))
-	f.LostAnswers = int(c.sometimes(2, 1, 150))
-	f.Duplicates = int(c.sometimes(3, 1, 100))
-	if c.oneIn(2) {
-		f.LateWrites = int(c.between(100, 1000))
-		f.LateBy = time.Duration(c.between(t/10, 4*t))
+	f.LostRequests = int(c.Sometimes(2, 1, 150))
+	f.LostAnswers = int(c.Sometimes(2, 1, 150))
+	f.Duplicates = int(c.Sometimes(3, 1, 100))
+	if c.OneIn(2) {
+		f.LateWrites = int(c.Between(100, 1000))
+		f.LateBy = time.Duration(c.Between(t/10, 4*t))
 	}
-	if f.Throttle = int(c.sometimes(4, 3, 40)); f.Throttle > 0 && c.oneIn(2) {
-		f.Rest = time.Duration(c.between(int64(time.Millisecond), t))
+	if f.Throttle = int(c.Sometimes(4, 3, 40)); f.Throttle > 0 && c.OneIn(2) {
+		f.Rest = time.Duration(c.Between(int64(time.Millisecond), t))
 	}
 	f.drawOutages(c, t)
-	if c.oneIn(2) {
-		f.PauseEvery, f.PauseFor = time.Duration(c.between(t, 10*t)), time.Duration(c.between(t/10, 3*t))
+	if c.OneIn(2) {
+		f.PauseEvery, f.PauseFor = time.Duration(c.Between(t, 10*t)), time.Duration(c.Between(t/10, 3*t))
 	}
 	f.drawCrashes(c, t)
-	f.Drift = int(c.sometimes(2, 1, million/core.RateInverse))
-	if c.oneIn(2) {
-		f.Skew, f.WallSteps = pick(c, time.Second, time.Minute, time.Hour), c.oneIn(3)
+	f.Drift = int(c.Sometimes(2, 1, million/core.RateInverse))
+	if c.OneIn(2) {
+		f.Skew, f.WallSteps = world.Pick(c, time.Second, time.Minute, time.Hour), c.OneIn(3)
 	}
-	f.StampUnit = pick(c, 0, time.Microsecond, time.Millisecond, time.Second)
-	f.Spread = time.Duration(c.sometimes(3, 1, int64(core.DefaultSpread)))
-	f.InOrder = protocol == core.ProtocolStrict && c.oneIn(3)
-	if protocol == core.ProtocolLastWriter && c.oneIn(4) {
-		f.Stale = time.Duration(c.between(int64(10*time.Millisecond), int64(5*time.Second)))
+	f.StampUnit = world.Pick(c, 0, time.Microsecond, time.Millisecond, time.Second)
+	f.Spread = time.Duration(c.Sometimes(3, 1, int64(core.DefaultSpread)))
+	f.InOrder = protocol == core.ProtocolStrict && c.OneIn(3)
+	if protocol == core.ProtocolLastWriter && c.OneIn(4) {
+		f.Stale = time.Duration(c.Between(int64(10*time.Millisecond), int64(5*time.Second)))
 	}
 	return f
 }
 
-func (f *Faults) drawOutages(c chance, t int64) {
-	if c.oneIn(4) {
-		f.OutageEvery, f.OutageFor = time.Duration(c.between(3*t, 12*t)), time.Duration(c.between(t/10, t))
+func (f *Faults) drawOutages(c world.Chance, t int64) {
+	if c.OneIn(4) {
+		f.OutageEvery, f.OutageFor = time.Duration(c.Between(3*t, 12*t)), time.Duration(c.Between(t/10, t))
 	}
 }
 
-func (f *Faults) drawCrashes(c chance, t int64) {
-	if c.oneIn(2) {
-		f.CrashEvery = time.Duration(c.between(2*t, 20*t))
+func (f *Faults) drawCrashes(c world.Chance, t int64) {
+	if c.OneIn(2) {
+		f.CrashEvery = time.Duration(c.Between(2*t, 20*t))
 	}
-	if c.oneIn(3) {
-		f.CloseEvery = time.Duration(c.between(2*t, 20*t))
+	if c.OneIn(3) {
+		f.CloseEvery = time.Duration(c.Between(2*t, 20*t))
 	}
-	f.RestartAfter = time.Duration(c.between(t/10, 2*t))
+	f.RestartAfter = time.Duration(c.Between(t/10, 2*t))
 }
 
 // drawOrderly draws a swarm under which lastwriter promises that nothing
 // overlaps: requests are bounded and within the acquire margin, no write is
 // late, no process pauses, and wall clocks agree but for a little.
-func drawOrderly(c chance, ttl time.Duration) Faults {
+func drawOrderly(c world.Chance, ttl time.Duration) Faults {
 	t := int64(ttl)
 	f := Faults{
-		Latency: pick(c, Constant, Uniform),
-		Mean:    pick(c, 2*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond),
+		Latency: world.Pick(c, Constant, Uniform),
+		Mean:    world.Pick(c, 2*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond),
 	}
-	f.LostRequests = int(c.sometimes(2, 1, 200))
-	f.LostAnswers = int(c.sometimes(2, 1, 200))
-	f.Throttle = int(c.sometimes(4, 5, 40))
+	f.LostRequests = int(c.Sometimes(2, 1, 200))
+	f.LostAnswers = int(c.Sometimes(2, 1, 200))
+	f.Throttle = int(c.Sometimes(4, 5, 40))
 	f.drawOutages(c, t)
 	f.drawCrashes(c, t)
-	f.Drift = int(c.sometimes(2, 1, 5000))
-	if c.oneIn(2) {
+	f.Drift = int(c.Sometimes(2, 1, 5000))
+	if c.OneIn(2) {
 		f.Skew = 20 * time.Millisecond
 	}
-	f.StampUnit = pick(c, 0, time.Microsecond, time.Second)
+	f.StampUnit = world.Pick(c, 0, time.Microsecond, time.Second)
 	return f
 }
 
@@ -163,14 +164,14 @@ func (f *Faults) longest() time.Duration {
 	return f.Mean
 }
 
-func (f *Faults) draw(c chance) int64 {
+func (f *Faults) draw(c world.Chance) int64 {
 	switch mean := int64(f.Mean); f.Latency {
 	case Uniform:
-		return c.upTo(2 * mean)
+		return c.UpTo(2 * mean)
 	case Exponential:
-		return c.exponential(mean)
+		return exponential(c, mean)
 	case LogNormal:
-		return c.logNormal(mean)
+		return logNormal(c, mean)
 	default:
 		return mean
 	}

@@ -2,11 +2,11 @@ package simulate
 
 import (
 	"encoding/json"
-	"strconv"
 	"strings"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 const never = core.Never
@@ -21,7 +21,7 @@ type fate struct {
 }
 
 // send puts a request on its way, and decides what becomes of it.
-func (w *world) send(p *process, u *unit, a *core.Action) {
+func (w *simulation) send(p *process, u *unit, a *core.Action) {
 	r := &request{process: p, host: p.host, unit: u, action: *a}
 	p.asked[a.Request] = r
 	if w.faults.InOrder && a.Kind == core.ActionPut {
@@ -32,52 +32,52 @@ func (w *world) send(p *process, u *unit, a *core.Action) {
 	r.unknown, r.class, r.rest = f.unknown, f.class, f.rest
 	for _, at := range [2]int64{f.apply, f.again} {
 		if at != never {
-			w.queue.push(item{at: at, kind: occasionApply, request: r})
+			w.At(at, func() { w.apply(r) })
 		}
 	}
-	w.queue.push(item{at: f.answer, kind: occasionAnswer, request: r})
+	w.in(p, f.answer, func() { w.answer(r) })
 }
 
-func (w *world) drawFate(p *process, r *request) fate {
+func (w *simulation) drawFate(p *process, r *request) fate {
 	f, c := w.faults, w.chance
 	total := f.draw(c)
-	up := c.upTo(total)
-	limit := p.computer.trueAt(p.computer.mono(w.now)+int64(r.action.Limit)) - w.now
-	out := fate{apply: w.now + up, again: never, answer: w.now + total}
+	up := c.UpTo(total)
+	limit := p.computer.trueAt(p.computer.mono(w.Now)+int64(r.action.Limit)) - w.Now
+	out := fate{apply: w.Now + up, again: never, answer: w.Now + total}
 	switch {
 	case w.calm:
-	case w.now < w.outageUntil:
+	case w.Now < w.outageUntil:
 		out.lose(w, limit, total)
 	case f.Throttle > 0 && !w.admitted(r.action.Key):
-		out.apply, out.unknown, out.class, out.rest = never, true, core.ClassThrottled, core.Duration(c.upTo(int64(f.Rest)))
-	case c.perMille(f.LostRequests):
+		out.apply, out.unknown, out.class, out.rest = never, true, core.ClassThrottled, core.Duration(c.UpTo(int64(f.Rest)))
+	case c.PerMille(f.LostRequests):
 		out.lose(w, limit, total)
-	case c.perMille(f.LostAnswers):
+	case c.PerMille(f.LostAnswers):
 		out.unknown, out.class = true, core.ClassUnreachable
-		if c.oneIn(2) {
-			out.answer = w.now + limit
+		if c.OneIn(2) {
+			out.answer = w.Now + limit
 		}
-	case c.perMille(f.Duplicates):
-		out.again, out.unknown, out.class = w.now+total+c.upTo(total), true, core.ClassOther
+	case c.PerMille(f.Duplicates):
+		out.again, out.unknown, out.class = w.Now+total+c.UpTo(total), true, core.ClassOther
 	}
-	if out.answer > w.now+limit {
-		out.answer, out.unknown, out.class = w.now+limit, true, core.ClassUnreachable
+	if out.answer > w.Now+limit {
+		out.answer, out.unknown, out.class = w.Now+limit, true, core.ClassUnreachable
 		if up > limit {
 			out.apply = never // a write that has not begun to apply by then must not
 		}
 	}
-	if out.apply == never && out.class != core.ClassThrottled && check.Changes(r.action.Kind) && !w.calm && c.perMille(f.LateWrites) {
-		out.apply = out.answer + c.upTo(int64(f.LateBy))
+	if out.apply == never && out.class != core.ClassThrottled && check.Changes(r.action.Kind) && !w.calm && c.PerMille(f.LateWrites) {
+		out.apply = out.answer + c.UpTo(int64(f.LateBy))
 	}
 	return out
 }
 
 // lose loses a request on its way: the connection breaks, or nothing comes back.
-func (f *fate) lose(w *world, limit, total int64) {
+func (f *fate) lose(w *simulation, limit, total int64) {
 	f.apply, f.unknown, f.class = never, true, core.ClassUnreachable
-	f.answer = w.now + total
-	if w.chance.oneIn(2) {
-		f.answer = w.now + limit
+	f.answer = w.Now + total
+	if w.chance.OneIn(2) {
+		f.answer = w.Now + limit
 	}
 }
 
@@ -88,14 +88,14 @@ type meter struct {
 }
 
 // admitted takes a request to a prefix from what it may have in this second.
-func (w *world) admitted(key string) bool {
+func (w *simulation) admitted(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
 	m := w.meters[prefix]
 	if m == nil {
 		m = &meter{}
 		w.meters[prefix] = m
 	}
-	if second := w.now / 1e9; m.second != second {
+	if second := w.Now / 1e9; m.second != second {
 		*m = meter{second: second}
 	}
 	m.count++
@@ -103,39 +103,41 @@ func (w *world) admitted(key string) bool {
 }
 
 // apply lets a request reach the store.
-func (w *world) apply(r *request) {
+func (w *simulation) apply(r *request) {
 	a := &r.action
+	w.played = w.Now
 	if first := w.newest[a.Key]; first != nil && first != r && a.Kind == core.ActionPut {
 		return // overtaken: its process has let it go
 	}
 	var ahead, lag int64
 	if w.faults.Spread > 0 {
-		ahead = w.chance.upTo(int64(w.faults.Spread))
+		ahead = w.chance.UpTo(int64(w.faults.Spread))
 	}
 	if w.faults.InOrder {
 		ahead = r.process.computer.wall // its kernel stamps
 	}
-	if w.faults.Stale > 0 && !w.calm && w.chance.oneIn(4) {
-		lag = w.chance.upTo(int64(w.faults.Stale))
+	if w.faults.Stale > 0 && !w.calm && w.chance.OneIn(4) {
+		lag = w.chance.UpTo(int64(w.faults.Stale))
 	}
 	if w.opts.Protocol == core.ProtocolStrict && check.Changes(a.Kind) {
 		w.inspect(r)
 	}
-	reply := w.store.apply(a, w.now, ahead, lag)
+	reply := w.store.Apply(w.Now, a, ahead, lag)
 	w.noteApply(r, &reply)
 	if !r.applied { // only the first answer counts
 		r.applied, r.reply = true, reply
 	}
 	if check.Changes(a.Kind) {
 		for _, p := range w.watchers[a.Key] { // however long it takes until a process is told
-			w.queue.push(item{at: w.now + w.chance.upTo(int64(w.faults.Mean)), kind: occasionChange, process: p, key: a.Key})
+			w.in(p, w.Now+w.chance.UpTo(int64(w.faults.Mean)), func() { w.tell(p, core.Event{Kind: core.EventChanged, Key: []byte(a.Key)}) })
 		}
 	}
 }
 
 // answer gives a request's answer to its process, if that still lives and waits for it.
-func (w *world) answer(r *request) {
+func (w *simulation) answer(r *request) {
 	p := r.process
+	w.played = w.Now
 	if r.host != p.host || r.dropped {
 		return
 	}
@@ -156,7 +158,7 @@ func (w *world) answer(r *request) {
 
 // called: a process whose session has read a call believes no claim of that name any longer by its
 // session, until it has found out.
-func (w *world) called(r *request) {
+func (w *simulation) called(r *request) {
 	var call struct {
 		Name  string
 		Epoch core.Epoch
@@ -167,30 +169,20 @@ func (w *world) called(r *request) {
 	for i := range r.process.host.Claims {
 		c := &r.process.host.Claims[i]
 		if u := r.process.unit(c.Number); u != nil && u.believes && c.Name == call.Name && c.Epoch < call.Epoch && c.On != 0 {
-			w.checker.fail(w.now, check.CallEndsBelief, "%s was called, and believes in %s as long as its session lasts", u.label, c.Name)
+			w.checker.fail(w.Now, check.CallEndsBelief, "%s was called, and believes in %s as long as its session lasts", u.label, c.Name)
 		}
 	}
 }
 
-// versionKey parses the key of a version or of one of its beats.
-func versionKey(key string) (name string, epoch core.Epoch, rest string, ok bool) {
-	name, rest, ok = strings.Cut(key, "/_mopslock/")
-	if !ok || len(rest) < 18 || rest[16] != '/' {
-		return "", 0, "", false
-	}
-	inverse, err := strconv.ParseUint(rest[:16], 16, 64)
-	return name, core.Epoch(^inverse), rest[17:], err == nil
-}
-
 // inspect tells the checker what a write is about to do to the versions of a name.
-func (w *world) inspect(r *request) {
+func (w *simulation) inspect(r *request) {
 	a := &r.action
-	there := w.store.objects[a.Key] != nil
-	name, epoch, rest, ok := versionKey(a.Key)
+	there := w.store.Has(a.Key)
+	name, epoch, rest, ok := world.VersionKey(a.Key)
 	if !ok {
 		return
 	}
-	fact := Fact{At: w.now, Claim: check.Claim{Actor: r.process.String(), Name: name, Epoch: epoch}}
+	fact := Fact{At: w.Now, Claim: check.Claim{Actor: r.process.String(), Name: name, Epoch: epoch}}
 	switch {
 	case rest != "v":
 		if a.Kind == core.ActionPut { // a beat belongs to the process that put it first
@@ -209,7 +201,7 @@ func (w *world) inspect(r *request) {
 			Permits       []struct{ Session, Label string }
 		}
 		if err := json.Unmarshal(a.Body, &body); err != nil {
-			w.checker.fail(w.now, Contract, "%s creates what is not JSON: %v", r.process, err)
+			w.checker.fail(w.Now, Contract, "%s creates what is not JSON: %v", r.process, err)
 		}
 		fact.Kind, fact.State, fact.Claim.Tenure = FactVersion, body.State, body.Tenure
 		fact.Forfeits = r.unit != nil && r.unit.now
@@ -224,7 +216,7 @@ func (w *world) inspect(r *request) {
 			if p.Label != "" {
 				last.Label = p.Label
 			}
-			brought := Fact{Kind: FactBrings, At: w.now, Claim: fact.Claim, Label: last.Label, Limit: body.Limit}
+			brought := Fact{Kind: FactBrings, At: w.Now, Claim: fact.Claim, Label: last.Label, Limit: body.Limit}
 			brought.Permit.Session = last.Session
 			w.checker.Observe(brought)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/machines"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // Weather says which swarm of faults a seed is given.
@@ -105,21 +106,21 @@ func (o *Options) protocolName() string {
 }
 
 // settle draws what was left open.
-func (o Options) settle(c chance) Options {
+func (o Options) settle(c world.Chance) Options {
 	o.Protocol, o.mostEvents = cmp.Or(o.Protocol, core.ProtocolStrict), cmp.Or(o.mostEvents, mostEvents)
 	if o.New == nil {
 		o.New = machines.New
 	}
 	strict := o.Protocol == core.ProtocolStrict && !o.Shared
-	story := o.Weather == "" && o.Faults == nil && !o.Once && !o.NoSessions && c.oneIn(5)
-	o.Idles = o.Idles || story && c.oneIn(2)
+	story := o.Weather == "" && o.Faults == nil && !o.Once && !o.NoSessions && c.OneIn(5)
+	o.Idles = o.Idles || story && c.OneIn(2)
 	o.Works = o.Works || story && strict && o.TTL >= 0 && !o.Idles
 	o.Sessions = o.Sessions || strict && (o.Idles || o.Works)
 	if o.Idles && o.TTL == 0 {
-		o.TTL = pick(c, 20*time.Second, time.Minute)
+		o.TTL = world.Pick(c, 20*time.Second, time.Minute)
 	}
 	if o.TTL == 0 {
-		o.TTL = pick(c, 5*time.Second, 10*time.Second, 20*time.Second)
+		o.TTL = world.Pick(c, 5*time.Second, 10*time.Second, 20*time.Second)
 	}
 	if o.TTL < 0 {
 		o.TTL = time.Duration(core.TTLEndless)
@@ -129,14 +130,14 @@ func (o Options) settle(c chance) Options {
 	}
 	life := max(o.TTL, 5*time.Second) // what other times are measured by
 	if o.Actors == 0 {
-		o.Actors = int(c.between(3, 9))
+		o.Actors = int(c.Between(3, 9))
 	}
 	if o.Names == 0 {
-		o.Names = int(c.between(1, 3))
+		o.Names = int(c.Between(1, 3))
 	}
 	switch {
 	case o.Companions == 0:
-		o.Companions = int(c.upTo(3))
+		o.Companions = int(c.UpTo(3))
 	case o.Companions < 0:
 		o.Companions = 0
 	}
@@ -144,10 +145,10 @@ func (o Options) settle(c chance) Options {
 		o.Duration = 10 * life
 	}
 	if o.Hold == 0 {
-		o.Hold = pick(c, life/10, life/2, 2*life)
+		o.Hold = world.Pick(c, life/10, life/2, 2*life)
 	}
 	if o.Think == 0 {
-		o.Think = pick(c, life/20, life/4, life)
+		o.Think = world.Pick(c, life/20, life/4, life)
 	}
 	if o.Clients == nil {
 		o.Clients = &Clients{}
@@ -157,7 +158,7 @@ func (o Options) settle(c chance) Options {
 	}
 	if o.Weather == "" {
 		o.Weather = Stormy
-		if o.Protocol == core.ProtocolLastWriter && c.oneIn(2) {
+		if o.Protocol == core.ProtocolLastWriter && c.OneIn(2) {
 			o.Weather = Orderly
 		}
 	}
@@ -176,9 +177,9 @@ func (o Options) settle(c chance) Options {
 	return o
 }
 
-func (k *Clients) draw(c chance) {
-	k.Probed, k.Watches, k.Remembers = c.oneIn(3), c.oneIn(3), c.oneIn(2)
-	k.Slots = pick[uint64](c, 0, 0, 0, 2, 3, 4)
+func (k *Clients) draw(c world.Chance) {
+	k.Probed, k.Watches, k.Remembers = c.OneIn(3), c.OneIn(3), c.OneIn(2)
+	k.Slots = world.Pick[uint64](c, 0, 0, 0, 2, 3, 4)
 }
 
 // stories are what was drawn or asked for beyond faults, in words.
@@ -196,17 +197,17 @@ func (o *Options) stories() (all []string) {
 }
 
 // settleShared draws what was left open of semaphores.
-func (o Options) settleShared(c chance) Options {
+func (o Options) settleShared(c world.Chance) Options {
 	o.Companions, o.NoSessions = -1, false
 	o.Actors = cmp.Or(o.Actors, 20)
 	if o.Names == 0 {
-		o.Names = int(c.between(1, 2))
+		o.Names = int(c.Between(1, 2))
 	}
 	if o.Capacity == 0 {
-		o.Capacity = int(c.between(1, 5))
+		o.Capacity = int(c.Between(1, 5))
 	}
 	if o.Width == 0 {
-		o.Width = int(c.between(1, 3))
+		o.Width = int(c.Between(1, 3))
 	}
 	return o
 }

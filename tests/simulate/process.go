@@ -10,7 +10,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
-	hosts "github.com/mopslock/mopslock/tests/world"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // process is one that has a client, again and again. What a crash or a close ends is in life.
@@ -27,7 +27,7 @@ type process struct {
 
 // life is a process between its start and its end.
 type life struct {
-	host    *hosts.Process // nil: it is dead
+	host    *world.Process // nil: it is dead
 	owner   string         // of its permits
 	units   []*unit        // claims that have not ended, in order of their numbers
 	claims  uint64         // that were begun
@@ -43,7 +43,6 @@ func (p *process) String() string { return "process " + strconv.Itoa(p.number) }
 // unit is a claim of a process, and what is measured and believed of it.
 type unit struct {
 	process *process
-	host    *hosts.Process
 	number  uint64
 	label   string
 	what    string // lease, work, permit, companion, breaker or observer
@@ -63,7 +62,7 @@ type unit struct {
 // request is one on its way.
 type request struct {
 	process *process
-	host    *hosts.Process
+	host    *world.Process
 	unit    *unit // nil: it is the process's own
 	action  core.Action
 	applied bool
@@ -75,10 +74,10 @@ type request struct {
 }
 
 // start begins a process's life.
-func (w *world) start(p *process) {
+func (w *simulation) start(p *process) {
 	w.lives++
 	cfg := core.Config{
-		Machine: core.MachineClient, Seed: w.chance.seed16(), StampUnit: max(1, w.faults.StampUnit), Boot: p.computer.boot,
+		Machine: core.MachineClient, Seed: w.chance.Seed16(), StampUnit: max(1, w.faults.StampUnit), Boot: p.computer.boot,
 		Samples:  w.expiry == core.ExpiryCalibrated,
 		OwnStore: !w.opts.Clients.Probed, Watches: w.opts.Clients.Watches, Remembers: w.opts.Clients.Remembers,
 		InFlight: w.opts.Clients.Slots,
@@ -88,17 +87,17 @@ func (w *world) start(p *process) {
 	}
 	client, err := w.opts.New(cfg)
 	if err != nil {
-		w.checker.fail(w.now, Contract, "the client of %s cannot be made: %v", p, err)
+		w.checker.fail(w.Now, Contract, "the client of %s cannot be made: %v", p, err)
 		return
 	}
-	p.life = life{host: &hosts.Process{Client: client}, owner: "p" + strconv.Itoa(w.lives), asked: map[core.RequestID]*request{}}
+	p.life = life{host: &world.Process{Client: client}, owner: "p" + strconv.Itoa(w.lives), asked: map[core.RequestID]*request{}}
 	for _, s := range p.slots {
-		w.next(s, w.chance.upTo(int64(w.opts.Think)))
+		w.next(s, w.chance.UpTo(int64(w.opts.Think)))
 	}
 }
 
 // terms are those of a claim.
-func (w *world) terms(p *process, name string) core.Config {
+func (w *simulation) terms(p *process, name string) core.Config {
 	t := core.Config{Protocol: w.opts.Protocol, Name: name, TTL: core.TTL(w.opts.TTL), Expiry: w.expiry}
 	if w.opts.Protocol == core.ProtocolStrict {
 		t.OnSession = p.onSession
@@ -115,10 +114,10 @@ func (w *world) terms(p *process, name string) core.Config {
 }
 
 // begin begins a claim of a process, for an actor or for none.
-func (w *world) begin(p *process, s *slot, what string, ev core.Event, terms core.Config) *unit {
+func (w *simulation) begin(p *process, s *slot, what string, ev core.Event, terms core.Config) *unit {
 	p.claims++
 	w.claims++
-	u := &unit{process: p, host: p.host, number: p.claims, what: what, name: terms.Name, slot: s, now: terms.Now}
+	u := &unit{process: p, number: p.claims, what: what, name: terms.Name, slot: s, now: terms.Now}
 	u.label = what + " " + strconv.Itoa(w.claims) + " of " + p.String()
 	if what == whatPermit {
 		ev.Label = strconv.AppendUint([]byte(p.owner+"."), u.number, 10)
@@ -134,7 +133,7 @@ func (w *world) begin(p *process, s *slot, what string, ev core.Event, terms cor
 		s.unit, s.phase = u, phaseWaiting
 	}
 	if s != nil && s.role == roleOrchestrator {
-		u.waiting, u.waitSince = true, w.now
+		u.waiting, u.waitSince = true, w.Now
 		w.stats.waits(u)
 		ev.Body = w.memory[p.computer][u.name]
 	}
@@ -153,21 +152,21 @@ func (l *life) unit(number uint64) *unit {
 }
 
 // tell gives a client one event and does what it asks for.
-func (w *world) tell(p *process, ev core.Event) {
+func (w *simulation) tell(p *process, ev core.Event) {
 	if w.checker.found != nil || p.host == nil {
 		return
 	}
-	now, before := p.computer.instant(w.now), *p.host
+	now, before := p.computer.instant(w.Now), *p.host
 	p.said.Heard(&ev)
 	actions, err := w.step(p, now, ev)
 	w.note(p, &ev, actions)
 	if err != nil {
-		w.checker.fail(w.now, Contract, "the client of %s refuses %s: %v", p, ev.Kind, err)
+		w.checker.fail(w.Now, Contract, "the client of %s refuses %s: %v", p, ev.Kind, err)
 		return
 	}
 	found := func(v *check.Violation) {
 		if v != nil {
-			w.checker.Found(w.now, v, p.String())
+			w.checker.Found(w.Now, v, p.String())
 		}
 	}
 	found(p.said.Watch(p.host.Client, actions))
@@ -194,7 +193,7 @@ func (w *world) tell(p *process, ev core.Event) {
 }
 
 // step makes an error of a panic, which then is told with its seed and its story.
-func (w *world) step(p *process, now core.Instant, ev core.Event) (actions []core.Action, err error) {
+func (w *simulation) step(p *process, now core.Instant, ev core.Event) (actions []core.Action, err error) {
 	defer func() {
 		if said := recover(); said != nil {
 			err = fmt.Errorf("panic: %v", said)
@@ -209,11 +208,17 @@ func (w *world) step(p *process, now core.Instant, ev core.Event) (actions []cor
 }
 
 // do does what one action asks for.
-func (w *world) do(p *process, a *core.Action) {
+func (w *simulation) do(p *process, a *core.Action) {
 	w.stats.said[a.Kind]++
 	switch a.Kind {
 	case core.ActionWake:
-		w.queue.push(item{at: max(w.now, p.computer.trueAt(a.At)), kind: occasionWake, process: p, turn: p.wakeTurn})
+		turn := p.wakeTurn
+		w.in(p, max(w.Now, p.computer.trueAt(a.At)), func() {
+			if p.wakeTurn == turn {
+				w.played = w.Now
+				w.tell(p, core.Event{Kind: core.EventWoke})
+			}
+		})
 	case core.ActionAbandon:
 		if r := p.asked[a.Request]; r != nil {
 			r.dropped = true
@@ -241,7 +246,7 @@ func (w *world) do(p *process, a *core.Action) {
 	}
 }
 
-func (w *world) unwatch(p *process, key string) {
+func (w *simulation) unwatch(p *process, key string) {
 	w.watchers[key] = slices.DeleteFunc(w.watchers[key], func(other *process) bool { return other == p })
 	if len(w.watchers[key]) == 0 {
 		delete(w.watchers, key)
@@ -249,7 +254,7 @@ func (w *world) unwatch(p *process, key string) {
 }
 
 // hear takes what a client says of a claim.
-func (w *world) hear(u *unit, a *core.Action) {
+func (w *simulation) hear(u *unit, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
 		u.claim.Tenure, u.claim.Epoch, u.claim.Token = string(a.Holder), a.Epoch, a.Token
@@ -276,7 +281,7 @@ func (w *world) hear(u *unit, a *core.Action) {
 
 // believe ends what has ended in a Step, and tells the checker what is relied on after it, as far
 // as that is news.
-func (w *world) believe(p *process) {
+func (w *simulation) believe(p *process) {
 	for i := range p.host.Claims {
 		c := &p.host.Claims[i]
 		u := p.unit(c.Number)
@@ -293,8 +298,8 @@ func (w *world) believe(p *process) {
 			} else if until != u.until || u.claim != u.told {
 				u.until, u.told = until, u.claim
 				deadline := p.computer.trueAt(until)
-				w.checker.Observe(Fact{Kind: FactBelieves, At: w.now, Until: deadline, Claim: u.claim})
-				w.holds.believes(u, w.now, deadline)
+				w.checker.Observe(Fact{Kind: FactBelieves, At: w.Now, Until: deadline, Claim: u.claim})
+				w.holds.believes(u, w.Now, deadline)
 			}
 		}
 	}
@@ -302,14 +307,14 @@ func (w *world) believe(p *process) {
 
 // believePermit does so of a permit. One that was told is relied on while the session is that on
 // which it was told; one that was not, if it is granted on the session that there is.
-func (w *world) believePermit(u *unit, c *hosts.Claim) {
+func (w *simulation) believePermit(u *unit, c *world.Claim) {
 	p := u.process
 	if c.Given {
 		return
 	}
 	permit := u.permit
-	permit.Told = c.State == hosts.Held
-	var s hosts.Session
+	permit.Told = c.State == world.Held
+	var s world.Session
 	if at := p.host.Session(c.On); permit.Told && at != nil {
 		s = *at
 	} else if n := len(p.host.Sessions); !permit.Told && n > 0 {
@@ -319,45 +324,50 @@ func (w *world) believePermit(u *unit, c *hosts.Claim) {
 		return
 	}
 	u.permit, u.until = permit, s.Until
-	fact := Fact{Kind: FactPermit, At: w.now, Until: w.now, Claim: u.claim, Permit: permit}
+	fact := Fact{Kind: FactPermit, At: w.Now, Until: w.Now, Claim: u.claim, Permit: permit}
 	if s.ID != "" {
 		fact.Until = p.computer.trueAt(s.Until)
 	}
 	w.checker.Observe(fact)
 	if u.believes {
-		w.holds.believes(u, w.now, fact.Until)
+		w.holds.believes(u, w.Now, fact.Until)
 	}
 }
 
 // stop: a claim is not relied on any more.
-func (w *world) stop(u *unit, how string) {
+func (w *simulation) stop(u *unit, how string) {
 	kind := FactStops
 	if u.what == whatPermit {
 		kind = FactPermitEnds
 	}
 	if u.believes || kind == FactPermitEnds {
-		w.checker.Observe(Fact{Kind: kind, At: w.now, Claim: u.claim, Permit: u.permit})
+		w.checker.Observe(Fact{Kind: kind, At: w.Now, Claim: u.claim, Permit: u.permit})
 	}
 	if u.believes {
 		u.believes, u.until = false, 0
-		w.holds.stops(u, w.now)
+		w.holds.stops(u, w.Now)
 		w.stats.stopped(w, u, how)
 	}
 }
 
 // finish: the last word on a claim was said. It is disturbed once more, later.
-func (w *world) finish(u *unit) {
+func (w *simulation) finish(u *unit) {
 	w.stats.waitOver(w, u)
 	p := u.process
 	p.units = slices.DeleteFunc(p.units, func(other *unit) bool { return other == u })
-	w.queue.push(item{at: w.now + int64(w.life), kind: occasionPoke, unit: u, process: p})
+	host := p.host
+	w.in(p, w.Now+int64(w.life), func() { // to see that it is quiet
+		if p.host == host {
+			w.tell(p, core.Event{Kind: core.EventCancel, Claim: u.number})
+		}
+	})
 	if s := u.slot; s != nil && s.unit == u {
 		w.over(s)
 	}
 }
 
 // close ends a process in order: its client gives all back.
-func (w *world) close(p *process) {
+func (w *simulation) close(p *process) {
 	w.say("%s closes", p)
 	p.closing = true
 	for _, s := range p.slots {
@@ -371,7 +381,12 @@ func (w *world) close(p *process) {
 		w.stats.waitOver(w, u)
 		w.dismiss(u.claim.Tenure)
 	}
-	w.queue.push(item{at: w.now + closeMost*int64(max(w.life, core.CorruptMin)), kind: occasionPoke, unit: &unit{process: p, host: p.host}, process: p})
+	host := p.host
+	w.in(p, w.Now+closeMost*int64(max(w.life, core.CorruptMin)), func() {
+		if p.host == host {
+			w.checker.fail(w.Now, check.QuietWhenIdle, "%s has begun to close long ago", p)
+		}
+	})
 	w.tell(p, core.Event{Kind: core.EventClose})
 }
 
@@ -379,9 +394,9 @@ func (w *world) close(p *process) {
 const closeMost = 8
 
 // gone ends a process that has closed.
-func (w *world) gone(p *process) {
+func (w *simulation) gone(p *process) {
 	if len(p.units) > 0 || !p.host.Client.Idle() {
-		w.checker.fail(w.now, check.QuietWhenIdle, "%s has closed, with %d claims, and is idle: %t", p, len(p.units), p.host.Client.Idle())
+		w.checker.fail(w.Now, check.QuietWhenIdle, "%s has closed, with %d claims, and is idle: %t", p, len(p.units), p.host.Client.Idle())
 		return
 	}
 	w.crash(p)
@@ -389,7 +404,7 @@ func (w *world) gone(p *process) {
 }
 
 // crash ends a process without a word. What it sent is still on its way.
-func (w *world) crash(p *process) {
+func (w *simulation) crash(p *process) {
 	for _, u := range p.units {
 		w.stop(u, "crashed")
 		w.stats.waitOver(w, u)
@@ -405,6 +420,9 @@ func (w *world) crash(p *process) {
 }
 
 // restart has a process start again after a while.
-func (w *world) restart(p *process) {
-	w.queue.push(item{at: w.now + 1 + w.chance.exponential(int64(w.faults.RestartAfter)), kind: occasionRestart, process: p})
+func (w *simulation) restart(p *process) {
+	w.After(1+exponential(w.chance, int64(w.faults.RestartAfter)), func() {
+		w.say("%s starts again", p)
+		w.start(p)
+	})
 }

@@ -47,7 +47,7 @@ type Result struct {
 	Timeline []Hold `json:"-"` // who held what when, if Options.Holds or Trace is set
 }
 
-func (w *world) result() Result {
+func (w *simulation) result() Result {
 	o, s := &w.opts, &w.stats
 	r := Result{
 		Protocol: o.protocolName(), Seed: o.Seed, Hash: fmt.Sprintf("%016x", w.hash.Sum64()),
@@ -57,7 +57,7 @@ func (w *world) result() Result {
 		Requests: s.total, RequestsByVerb: s.requests, Fairness: s.fairness(),
 		Overlaps: w.checker.Overlaps(), OverlapsArePromise: o.promised(), Losses: s.losses, Refusals: s.refusals,
 		Violation: w.checker.Verdict(), Last: w.trace.last(),
-		Timeline: w.holds.told(time.Duration(w.now + int64(w.life))),
+		Timeline: w.holds.told(time.Duration(w.Now + int64(w.life))),
 	}
 	if s.holds > 0 {
 		r.RequestsPerHold = share(s.total, uint64(s.holds))

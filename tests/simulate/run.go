@@ -11,7 +11,7 @@ import (
 // Run plays one seed. One that violates an invariant is played again to tell the
 // last events in words, and who held what, which gives the same events.
 func Run(opts Options) Result {
-	w := newWorld(opts)
+	w := newSimulation(opts)
 	w.run()
 	if w.checker.Verdict() != nil && !opts.Trace {
 		opts.Trace = true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // role is what an actor is there for.
@@ -67,13 +68,18 @@ type slot struct {
 }
 
 // next schedules the actor's next move.
-func (w *world) next(s *slot, after int64) {
+func (w *simulation) next(s *slot, after int64) {
 	s.turn++
-	w.queue.push(item{at: w.now + after, kind: occasionScript, slot: s, turn: s.turn, process: s.process})
+	turn := s.turn
+	w.in(s.process, w.Now+after, func() {
+		if s.turn == turn && s.process.host != nil {
+			w.play(s)
+		}
+	})
 }
 
 // play makes the actor's next move.
-func (w *world) play(s *slot) {
+func (w *simulation) play(s *slot) {
 	switch {
 	case s.phase == phaseThinking && s.role == roleOrchestrator:
 		w.want(s)
@@ -95,7 +101,7 @@ func (w *world) play(s *slot) {
 }
 
 // depart ends an actor's part by its own wish. It relies on nothing from here on.
-func (w *world) depart(s *slot, kind core.EventKind) {
+func (w *simulation) depart(s *slot, kind core.EventKind) {
 	s.phase = phaseEnding
 	u := s.unit
 	w.stop(u, kind.String())
@@ -106,75 +112,75 @@ func (w *world) depart(s *slot, kind core.EventKind) {
 }
 
 // want starts an acquire, a piece of work, or asks for a permit.
-func (w *world) want(s *slot) {
+func (w *simulation) want(s *slot) {
 	if w.calm && !w.opts.Once || w.opts.Once && s.turns > 0 {
 		return
 	}
 	c, p := w.chance, s.process
-	name := w.names[c.below(uint64(len(w.names)))]
+	name := w.names[c.Below(uint64(len(w.names)))]
 	if w.opts.Shared {
 		w.ask(s, name, w.drawAsk())
-		if s.phase == phaseWaiting && !w.opts.Once && c.oneIn(8) {
-			w.next(s, c.upTo(3*int64(w.life))) // then it cancels
+		if s.phase == phaseWaiting && !w.opts.Once && c.OneIn(8) {
+			w.next(s, c.UpTo(3*int64(w.life))) // then it cancels
 		}
 		return
 	}
 	ev, cancel := core.Event{Kind: core.EventAcquire, Wait: core.Forever}, false
 	if !w.opts.Once {
-		switch c.below(8) {
+		switch c.Below(8) {
 		case 0:
 			ev.Wait = 0
 		case 1, 2:
-			ev.Wait = time.Duration(c.upTo(3 * int64(w.life)))
+			ev.Wait = time.Duration(c.UpTo(3 * int64(w.life)))
 		case 3:
 			cancel = true
 		}
 	}
 	what := whatLease
-	if w.opts.Works && p.onSession && c.oneIn(2) {
+	if w.opts.Works && p.onSession && c.OneIn(2) {
 		what, cancel = whatWork, false
-		ev.Kind, ev.Wait = core.EventInvoke, time.Duration(c.between(int64(w.life)/3, int64(w.life)))
+		ev.Kind, ev.Wait = core.EventInvoke, time.Duration(c.Between(int64(w.life)/3, int64(w.life)))
 	}
 	u := w.begin(p, s, what, ev, w.terms(p, name))
 	if cancel && u.waiting {
-		w.next(s, c.upTo(3*int64(w.life)))
+		w.next(s, c.UpTo(3*int64(w.life)))
 	}
 }
 
 // ask begins a turn at a semaphore.
-func (w *world) ask(s *slot, name string, ev core.Event) {
+func (w *simulation) ask(s *slot, name string, ev core.Event) {
 	terms := core.Config{Protocol: core.ProtocolStrict, Name: name, TTL: core.TTL(w.opts.TTL), Expiry: w.expiry}
 	w.begin(s.process, s, whatPermit, ev, terms)
 }
 
 // drawAsk draws what an actor asks for. Views differ: one may have seen a back-end
 // more than another.
-func (w *world) drawAsk() core.Event {
+func (w *simulation) drawAsk() core.Event {
 	c, o := w.chance, &w.opts
 	ev := core.Event{Kind: core.EventPermit, Capacity: uint32(o.Capacity), Width: uint32(o.Width), Wait: core.Forever}
 	if o.Once {
 		return ev
 	}
-	if c.oneIn(3) {
-		ev.Width += uint32(c.below(2))
+	if c.OneIn(3) {
+		ev.Width += uint32(c.Below(2))
 	}
-	if c.oneIn(4) {
-		ev.Weight = uint32(c.between(1, int64(o.Capacity*o.Width)))
+	if c.OneIn(4) {
+		ev.Weight = uint32(c.Between(1, int64(o.Capacity*o.Width)))
 	}
-	if most := uint32(o.Capacity*o.Width) - max(ev.Weight, 1); most > 0 && c.oneIn(6) {
-		ev.Spare = uint32(c.between(1, int64(most)))
+	if most := uint32(o.Capacity*o.Width) - max(ev.Weight, 1); most > 0 && c.OneIn(6) {
+		ev.Spare = uint32(c.Between(1, int64(most)))
 	}
-	switch c.below(8) {
+	switch c.Below(8) {
 	case 0:
 		ev.Wait = 0
 	case 1:
-		ev.Wait = core.Duration(c.upTo(3 * int64(w.life)))
+		ev.Wait = core.Duration(c.UpTo(3 * int64(w.life)))
 	}
 	return ev
 }
 
 // served: a claim is held.
-func (w *world) served(u *unit) {
+func (w *simulation) served(u *unit) {
 	s, first, again := u.slot, u.waiting, u.believes
 	if s != nil && (s.unit != u || s.phase == phaseEnding && (u.what != whatWork || u.process.closing)) {
 		return // it was given up
@@ -182,7 +188,7 @@ func (w *world) served(u *unit) {
 	if u.believes = true; s == nil || again {
 		return
 	}
-	w.progress = w.now
+	w.progress = w.Now
 	w.stats.held(w, u)
 	if w.newcome && w.stats.waiting == 0 {
 		w.calmly()
@@ -201,10 +207,10 @@ func (w *world) served(u *unit) {
 }
 
 // stay is for how long something is held.
-func (w *world) stay(u *unit) int64 {
-	stay := w.chance.exponential(int64(w.opts.Hold))
-	if u.what == whatPermit && w.chance.oneIn(4) { // short ones and long ones
-		stay = w.chance.exponential(2 * int64(w.life))
+func (w *simulation) stay(u *unit) int64 {
+	stay := exponential(w.chance, int64(w.opts.Hold))
+	if u.what == whatPermit && w.chance.OneIn(4) { // short ones and long ones
+		stay = exponential(w.chance, 2*int64(w.life))
 	}
 	if w.calm {
 		stay = min(stay, int64(w.life)/4)
@@ -215,48 +221,48 @@ func (w *world) stay(u *unit) int64 {
 // launched: a piece of work is under way, perhaps once more. Somebody may break its name with
 // now, and in the usual way as soon as it has that again. Then its process may stand still when
 // it hears of it, which is when its session is renewed.
-func (w *world) launched(u *unit) {
+func (w *simulation) launched(u *unit) {
 	s := u.slot
 	s.phase = phaseHolding
 	s.turns++
 	w.next(s, w.stay(u)+int64(w.life)/2)
-	if w.calm || len(w.breakers) == 0 || !w.chance.oneIn(2) {
+	if w.calm || len(w.breakers) == 0 || !w.chance.OneIn(2) {
 		return
 	}
-	switch b := pick(w.chance, w.breakers...); {
+	switch b := world.Pick(w.chance, w.breakers...); {
 	case b.unit != nil || b.process.host == nil:
 		return
 	case b.breaks == breaksAny:
 		b.name, b.breaks = u.name, breaksNow
-		w.next(b, w.chance.upTo(int64(w.life)/16))
+		w.next(b, w.chance.UpTo(int64(w.life)/16))
 	case b.name == u.name:
 		u.process.stalls = w.faults.PauseEvery > 0
-		w.next(b, w.chance.upTo(int64(w.life)/16))
+		w.next(b, w.chance.UpTo(int64(w.life)/16))
 	}
 }
 
 // broken: what was launched ends, at once or when its process has seen to it.
-func (w *world) broken(u *unit) {
+func (w *simulation) broken(u *unit) {
 	if s := u.slot; u.what == whatWork && s.unit == u && s.phase == phaseHolding {
-		w.next(s, w.chance.upTo(int64(w.faults.Mean)))
+		w.next(s, w.chance.UpTo(int64(w.faults.Mean)))
 	}
 }
 
 // invite sends for a companion, which comes when it likes: a delayed remote.
-func (w *world) invite(u *unit) {
-	if w.calm || len(w.companions) == 0 || !w.chance.oneIn(2) {
+func (w *simulation) invite(u *unit) {
+	if w.calm || len(w.companions) == 0 || !w.chance.OneIn(2) {
 		return
 	}
-	s := w.companions[w.chance.below(uint64(len(w.companions)))]
+	s := w.companions[w.chance.Below(uint64(len(w.companions)))]
 	if s.unit != nil || s.tenure != "" || s.process.host == nil {
 		return
 	}
 	s.tenure, s.name, s.epoch = u.claim.Tenure, u.name, u.claim.Epoch
-	w.next(s, w.chance.upTo(int64(w.life)))
+	w.next(s, w.chance.UpTo(int64(w.life)))
 }
 
 // awaitsRemote reports whether an actor releases only once its remote has ended.
-func (w *world) awaitsRemote(s *slot) bool {
+func (w *simulation) awaitsRemote(s *slot) bool {
 	if w.opts.Weather != Orderly || w.opts.Protocol != core.ProtocolLastWriter || s.unit == nil {
 		return false
 	}
@@ -264,7 +270,7 @@ func (w *world) awaitsRemote(s *slot) bool {
 }
 
 // dismiss: in an orderly world no remote starts after its orchestrator has released.
-func (w *world) dismiss(tenure string) {
+func (w *simulation) dismiss(tenure string) {
 	if w.opts.Weather != Orderly {
 		return
 	}
@@ -277,14 +283,14 @@ func (w *world) dismiss(tenure string) {
 }
 
 // beginOther starts what a companion, a breaker or an observer does.
-func (w *world) beginOther(s *slot) {
+func (w *simulation) beginOther(s *slot) {
 	// Without a TTL only a break frees what a crash has left.
 	needed := s.role == roleBreaker && w.opts.TTL < 0 && w.stats.waiting > 0
 	if w.calm && !needed {
 		s.tenure = ""
 		return
 	}
-	p, name := s.process, w.names[w.chance.below(uint64(len(w.names)))]
+	p, name := s.process, w.names[w.chance.Below(uint64(len(w.names)))]
 	switch s.role {
 	case roleCompanion:
 		if s.tenure == "" {
@@ -295,7 +301,7 @@ func (w *world) beginOther(s *slot) {
 		u := w.begin(p, s, whatCompanion, core.Event{Kind: core.EventAccompany}, terms)
 		if s.unit == u && s.phase == phaseWaiting {
 			s.phase = phaseHolding // it leaves when it likes, joined or not
-			w.next(s, w.chance.exponential(2*int64(w.opts.Hold)))
+			w.next(s, exponential(w.chance, 2*int64(w.opts.Hold)))
 		}
 	case roleBreaker:
 		terms := w.terms(p, name)
@@ -310,7 +316,7 @@ func (w *world) beginOther(s *slot) {
 }
 
 // over: the actor's claim has ended.
-func (w *world) over(s *slot) {
+func (w *simulation) over(s *slot) {
 	s.unit, s.phase, s.tenure = nil, phaseThinking, ""
 	s.turn++
 	switch {
@@ -323,7 +329,7 @@ func (w *world) over(s *slot) {
 		w.next(s, int64(w.life))
 	default:
 		s.breaks = breaksAny
-		w.next(s, w.chance.exponential(2*int64(w.life)))
+		w.next(s, exponential(w.chance, 2*int64(w.life)))
 	}
 }
 
@@ -332,20 +338,20 @@ const idle = 10 * time.Second
 
 // think is for how long an actor wants nothing. Where sessions fall idle, it comes back as
 // one is being left, or long after that.
-func (w *world) think() int64 {
+func (w *simulation) think() int64 {
 	switch {
 	case !w.opts.Idles:
-		return w.chance.exponential(int64(w.opts.Think))
-	case w.chance.oneIn(2):
-		return int64(idle) + w.chance.upTo(6*int64(w.faults.Mean))
+		return exponential(w.chance, int64(w.opts.Think))
+	case w.chance.OneIn(2):
+		return int64(idle) + w.chance.UpTo(6*int64(w.faults.Mean))
 	}
-	return w.chance.between(int64(idle), int64(time.Minute))
+	return w.chance.Between(int64(idle), int64(time.Minute))
 }
 
 // settle ends the faults: no actor starts anything, companions and breakers go,
 // and what is held is released before long.
-func (w *world) settle() {
-	w.calm, w.calmAfter, w.progress = true, w.events, w.now
+func (w *simulation) settle() {
+	w.calm, w.calmAfter, w.progress = true, w.events, w.Now
 	for _, p := range w.processes {
 		for _, s := range p.slots {
 			switch {
@@ -353,7 +359,7 @@ func (w *world) settle() {
 			case s.role == roleCompanion:
 				w.next(s, 0)
 			case s.role == roleOrchestrator:
-				w.next(s, w.chance.upTo(int64(w.life)/4))
+				w.next(s, w.chance.UpTo(int64(w.life)/4))
 			}
 		}
 	}
@@ -364,13 +370,13 @@ func (w *world) settle() {
 
 // calmly has each process that lives begin to keep its session, and with it what it may have
 // forgotten to give back, or end that once newcomers have got all.
-func (w *world) calmly() {
+func (w *simulation) calmly() {
 	for _, p := range w.processes {
-		w.queue.push(item{at: max(w.now, p.pausedUntil), kind: occasionCalm, process: p})
+		w.At(max(w.Now, p.pausedUntil), func() { w.keep(p) })
 	}
 }
 
-func (w *world) keep(p *process) {
+func (w *simulation) keep(p *process) {
 	i := slices.IndexFunc(p.units, func(u *unit) bool { return u.what == whatKeeper })
 	switch {
 	case p.host == nil || p.closing:
@@ -384,7 +390,7 @@ func (w *world) keep(p *process) {
 }
 
 // allOver reports whether no actor starts anything any more, and none asks or holds.
-func (w *world) allOver() bool {
+func (w *simulation) allOver() bool {
 	if !w.calm || w.stats.waiting > 0 {
 		return false
 	}
@@ -402,12 +408,12 @@ func (w *world) allOver() bool {
 }
 
 // newcomers come when all is over: each wants all of a name, and must get it.
-func (w *world) newcomers() {
+func (w *simulation) newcomers() {
 	w.say("all is over, and newcomers want all that there is")
 	p := &process{number: len(w.processes), computer: w.processes[0].computer, onSession: true}
 	w.processes = append(w.processes, p)
 	w.start(p)
-	w.progress, w.newcome = w.now, true
+	w.progress, w.newcome = w.Now, true
 	for _, name := range w.names {
 		s := &slot{number: 0, process: p}
 		p.slots = append(p.slots, s)
@@ -419,15 +425,15 @@ func (w *world) newcomers() {
 }
 
 // starving looks for an actor that waits without limit while none gets anything.
-func (w *world) starving() {
+func (w *simulation) starving() {
 	for _, p := range w.processes {
 		for _, u := range p.units {
 			switch {
 			case !u.waiting:
 			case w.newcome:
-				w.checker.Found(w.now, check.Newcomer(u.label, "waiting", false), u.name)
+				w.checker.Found(w.Now, check.Newcomer(u.label, "waiting", false), u.name)
 			default:
-				w.checker.Found(w.now, check.Waiter(u.label, "waiting", false), u.name)
+				w.checker.Found(w.Now, check.Waiter(u.label, "waiting", false), u.name)
 			}
 		}
 	}

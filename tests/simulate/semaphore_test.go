@@ -54,17 +54,14 @@ func TestSemaphoreDoes(t *testing.T) {
 // Requests take 50 ms, and one more process holds all at first if kept says so.
 func commitsToServe(t *testing.T, waiters int, kept bool) (commits int) {
 	t.Helper()
-	w := newWorld(Options{
+	w := newSimulation(Options{
 		Protocol: core.ProtocolStrict, Shared: true, Seed: 1, Actors: waiters, Processes: 1, Names: 1, Capacity: waiters, Width: 1,
 		Once: true, Think: 1, Hold: time.Hour, TTL: 60 * time.Second, Duration: time.Hour, Weather: Fair,
 		Faults: &Faults{Latency: Constant, Mean: 50 * time.Millisecond},
 	})
 	play := func(done func() bool) {
-		for !done() && len(w.queue.items) > 0 && w.checker.found == nil && w.now < int64(time.Hour) {
-			it := w.queue.pop()
-			if w.now = it.at; !w.postponed(&it) {
-				w.happen(&it)
-			}
+		for !done() && w.checker.found == nil && w.Now < int64(time.Hour) {
+			w.Next()()
 		}
 	}
 	var keeper *slot
@@ -80,7 +77,7 @@ func commitsToServe(t *testing.T, waiters int, kept bool) (commits int) {
 	before, held := w.stats.commits, w.stats.holds
 	w.start(w.processes[0])
 	if kept {
-		play(func() bool { return w.now > int64(20*time.Second) })
+		play(func() bool { return w.Now > int64(20*time.Second) })
 		if w.stats.holds != held || w.stats.waiting != waiters {
 			t.Fatalf("%d wait, and %d were served", w.stats.waiting, w.stats.holds-held)
 		}

@@ -115,7 +115,7 @@ func TestStories(t *testing.T) {
 		happened := 0
 		for seed := range uint64(seeds(20, 500)) {
 			c.opts.Seed = seed
-			w := newWorld(c.opts)
+			w := newSimulation(c.opts)
 			w.run()
 			happened += w.stats.said[c.want]
 			if v := w.checker.Verdict(); v != nil {

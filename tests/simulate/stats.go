@@ -79,14 +79,14 @@ func (s *stats) waits(u *unit) {
 }
 
 // waitOver: it has what it waited for, or waits no more.
-func (s *stats) waitOver(w *world, u *unit) {
+func (s *stats) waitOver(w *simulation, u *unit) {
 	if !u.waiting {
 		return
 	}
 	u.waiting = false
 	s.waiting--
 	s.vacancy(u.name).waiters--
-	waited := w.now - u.waitSince
+	waited := w.Now - u.waitSince
 	s.intervals += s.intervalsOf(waited)
 	s.longest = max(s.longest, waited)
 }
@@ -103,7 +103,7 @@ func (s *stats) intervalsOf(waited int64) uint64 {
 }
 
 // held: a lease or a companion relies on a name from now on.
-func (s *stats) held(w *world, u *unit) {
+func (s *stats) held(w *simulation, u *unit) {
 	v := s.vacancy(u.name)
 	v.believers++
 	if u.what == whatCompanion {
@@ -115,20 +115,20 @@ func (s *stats) held(w *world, u *unit) {
 		s.turns[u.slot.number]++
 	}
 	if v.open && v.released {
-		s.handovers = append(s.handovers, w.now-v.since)
+		s.handovers = append(s.handovers, w.Now-v.since)
 	} else if v.open {
-		s.takeovers = append(s.takeovers, w.now-v.since)
+		s.takeovers = append(s.takeovers, w.Now-v.since)
 	}
 	v.open = false
 	s.waitOver(w, u)
 }
 
 // stopped: it does not rely on the name any more. how says whether it meant to stop.
-func (s *stats) stopped(w *world, u *unit, how string) {
+func (s *stats) stopped(w *simulation, u *unit, how string) {
 	v := s.vacancy(u.name)
 	if v.believers--; v.believers == 0 {
 		*v = vacancy{
-			waiters: v.waiters, since: w.now, open: v.waiters > 0,
+			waiters: v.waiters, since: w.Now, open: v.waiters > 0,
 			released: how == core.EventRelease.String() || how == core.EventCancel.String(),
 		}
 	}

@@ -10,19 +10,19 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-func (w *world) fold(x uint64) {
+func (w *simulation) fold(x uint64) {
 	w.folded = binary.LittleEndian.AppendUint64(w.folded[:0], x)
 	_, _ = w.hash.Write(w.folded)
 }
 
-func (w *world) foldText(s string) {
+func (w *simulation) foldText(s string) {
 	w.folded = append(w.folded[:0], s...)
 	_, _ = w.hash.Write(w.folded)
 }
 
 // note adds a Step to the hash, and to the trace in words.
-func (w *world) note(p *process, ev *core.Event, actions []core.Action) {
-	w.fold(uint64(w.now))
+func (w *simulation) note(p *process, ev *core.Event, actions []core.Action) {
+	w.fold(uint64(w.Now))
 	w.fold(uint64(p.number)<<32 | ev.Claim)
 	w.fold(uint64(ev.Kind)<<32 | uint64(ev.Outcome)<<16 | uint64(ev.Class))
 	for i := range actions {
@@ -50,8 +50,8 @@ func of(p *process, claim uint64) string {
 	return ""
 }
 
-func (w *world) noteApply(r *request, reply *core.Event) {
-	w.fold(uint64(w.now))
+func (w *simulation) noteApply(r *request, reply *core.Event) {
+	w.fold(uint64(w.Now))
 	w.fold(uint64(r.action.Request)<<16 | uint64(reply.Outcome))
 	if w.trace != nil {
 		w.say("the store takes %s's %s of %s: %s", r.process, r.action.Kind, r.action.Key, reply.Outcome)
@@ -67,9 +67,9 @@ type trace struct {
 // traced is how many are kept.
 const traced = 40
 
-func (w *world) say(format string, args ...any) {
+func (w *simulation) say(format string, args ...any) {
 	if t := w.trace; t != nil {
-		line := fmt.Sprintf("%12v  ", time.Duration(w.now).Round(time.Microsecond)) + fmt.Sprintf(format, args...)
+		line := fmt.Sprintf("%12v  ", time.Duration(w.Now).Round(time.Microsecond)) + fmt.Sprintf(format, args...)
 		if len(t.lines) < traced {
 			t.lines = append(t.lines, line)
 		} else {

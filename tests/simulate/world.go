@@ -9,19 +9,19 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
-// world is one run: true time, one store, and all processes at work in it.
-type world struct {
+// simulation is one run: true time, one store, and all processes at work in it.
+type simulation struct {
+	world.Queue
 	opts    Options
 	faults  *Faults
-	chance  chance
+	chance  world.Chance
 	checker *Checker
 	stats   stats
 
-	now    int64 // true time
-	queue  queue
-	store  store
+	store  *world.Store
 	life   time.Duration // what times are measured by: the TTL, or 5 s
 	expiry core.Expiry
 
@@ -56,11 +56,11 @@ type world struct {
 // usual.
 const mostEvents = 100_000
 
-func newWorld(opts Options) *world {
+func newSimulation(opts Options) *simulation {
 	c := newChance(opts.Seed)
 	opts = opts.settle(c)
-	w := &world{
-		opts: opts, faults: opts.Faults, chance: c, stats: newStats(opts.TTL), store: newStore(opts.Faults),
+	w := &simulation{
+		opts: opts, faults: opts.Faults, chance: c, stats: newStats(opts.TTL), store: world.NewStore(opts.Faults.StampUnit, opts.Faults.Stale),
 		life: max(opts.TTL, 5*time.Second), hash: fnv.New64a(),
 		memory: map[*computer]map[string][]byte{}, watchers: map[string][]*process{}, beats: map[string]int{}, newest: map[string]*request{}, meters: map[string]*meter{},
 		checker: NewChecker(Rules{Overlaps: !opts.promised(), Keep: 2}),
@@ -71,10 +71,10 @@ func newWorld(opts Options) *world {
 	if opts.Trace || opts.Holds {
 		w.holds = newHolds()
 	}
-	w.expiry = pick(c, core.ExpiryCalibrated, core.ExpiryCalibrated, core.ExpiryObserved)
+	w.expiry = world.Pick(c, core.ExpiryCalibrated, core.ExpiryCalibrated, core.ExpiryObserved)
 	switch {
 	case opts.Protocol == core.ProtocolLastWriter:
-		w.expiry = pick(c, core.ExpiryWall, core.ExpiryObserved)
+		w.expiry = world.Pick(c, core.ExpiryWall, core.ExpiryObserved)
 	case w.faults.InOrder:
 		w.expiry = core.ExpiryObserved
 	}
@@ -86,12 +86,12 @@ func newWorld(opts Options) *world {
 }
 
 // populate makes computers, processes and actors.
-func (w *world) populate() {
+func (w *simulation) populate() {
 	c, o := w.chance, &w.opts
-	computers := make([]*computer, c.between(1, int64(max(2, o.Actors/2))))
+	computers := make([]*computer, c.Between(1, int64(max(2, o.Actors/2))))
 	for i := range computers {
 		k := &computer{
-			start: c.between(1, int64(time.Hour)), drift: c.within(int64(w.faults.Drift)), wall: c.within(int64(w.faults.Skew)),
+			start: c.Between(1, int64(time.Hour)), drift: c.Within(int64(w.faults.Drift)), wall: c.Within(int64(w.faults.Skew)),
 		}
 		if w.faults.InOrder || o.BootAnywhere {
 			k.boot = "boot-" + strconv.Itoa(i)
@@ -100,7 +100,7 @@ func (w *world) populate() {
 	}
 	add := func(r role, p *process) *process {
 		if p == nil {
-			p = &process{number: len(w.processes), computer: pick(c, computers...)}
+			p = &process{number: len(w.processes), computer: world.Pick(c, computers...)}
 			w.processes = append(w.processes, p)
 		}
 		s := &slot{number: w.stats.actors, role: r, process: p}
@@ -122,30 +122,30 @@ func (w *world) populate() {
 	for left := o.Actors; left > 0 && !o.Shared; {
 		p := add(roleOrchestrator, nil)
 		left--
-		p.onSession = strict && o.TTL > 0 && !o.NoSessions && (o.Sessions || c.oneIn(3))
-		for ; p.onSession && left > 0 && c.oneIn(2); left-- {
+		p.onSession = strict && o.TTL > 0 && !o.NoSessions && (o.Sessions || c.OneIn(3))
+		for ; p.onSession && left > 0 && c.OneIn(2); left-- {
 			add(roleOrchestrator, p)
 		}
 	}
 	for range o.Companions {
 		add(roleCompanion, nil)
 	}
-	if endless := o.TTL < 0; strict && !o.Once && (c.oneIn(3) || endless || o.Works) {
+	if endless := o.TTL < 0; strict && !o.Once && (c.OneIn(3) || endless || o.Works) {
 		add(roleBreaker, nil)
 	}
-	if strict && !o.Once && c.oneIn(3) {
+	if strict && !o.Once && c.OneIn(3) {
 		add(roleObserver, nil)
 	}
 	w.stats.turns = make([]int, o.Actors)
 }
 
 // sharers are the processes of a semaphore: as many as the options say, or as chance has it.
-func (w *world) sharers(add func(role, *process) *process) {
+func (w *simulation) sharers(add func(role, *process) *process) {
 	var all []*process
 	for left := w.opts.Actors; left > 0; left-- {
 		var p *process
-		if n := len(all); n > 0 && (n == w.opts.Processes || w.opts.Processes == 0 && w.chance.oneIn(3)) {
-			p = pick(w.chance, all...)
+		if n := len(all); n > 0 && (n == w.opts.Processes || w.opts.Processes == 0 && w.chance.OneIn(3)) {
+			p = world.Pick(w.chance, all...)
 		}
 		if joined := add(roleOrchestrator, p); p == nil {
 			joined.onSession = true
@@ -155,34 +155,38 @@ func (w *world) sharers(add func(role, *process) *process) {
 }
 
 // run plays it from beginning to end.
-func (w *world) run() {
+func (w *simulation) run() {
 	for _, p := range w.processes {
 		w.start(p)
 		w.trouble(p)
 	}
-	w.outage()
-	w.queue.push(item{at: int64(w.opts.Duration), kind: occasionCalm})
+	w.outages()
+	w.At(int64(w.opts.Duration), func() {
+		if !w.calm {
+			w.say("the faults end")
+			w.settle()
+		}
+	})
 	patience := 8*int64(max(w.life, core.CorruptMin)) + 4*int64(w.faults.Skew)
-	for len(w.queue.items) > 0 && w.checker.found == nil {
-		it := w.queue.pop()
-		w.now = it.at
+	for w.checker.found == nil {
+		do := w.Next()
+		if do == nil {
+			break
+		}
 		w.events++
 		if w.full() && w.calm {
-			w.checker.fail(w.now, check.QuietWhenIdle, "there is no end after %d events", w.events)
+			w.checker.fail(w.Now, check.QuietWhenIdle, "there is no end after %d events", w.events)
 			return
 		} else if w.full() {
-			w.cut = time.Duration(w.now)
+			w.cut = time.Duration(w.Now)
 			w.say("the faults end, at the bound of %d events", w.events)
 			w.settle()
 		}
-		if w.postponed(&it) {
-			continue
+		if !w.calm {
+			w.played = w.Now
 		}
-		if !w.calm || it.kind == occasionWake || it.request != nil {
-			w.played = w.now
-		}
-		w.happen(&it)
-		if w.calm && w.stats.waiting > 0 && w.now-w.progress > patience {
+		do()
+		if w.calm && w.stats.waiting > 0 && w.Now-w.progress > patience {
 			w.starving()
 		}
 		if w.opts.Shared && !w.newcome && w.allOver() {
@@ -197,146 +201,81 @@ func (w *world) run() {
 
 // full reports whether there were as many events as may be, of those with faults
 // or of those since.
-func (w *world) full() bool {
+func (w *simulation) full() bool {
 	return w.events-w.calmAfter > w.opts.mostEvents*uint64(10+w.opts.Actors)
 }
 
 // leftovers: nothing is to come any more, so no client may be in the middle of something.
-func (w *world) leftovers() {
+func (w *simulation) leftovers() {
 	for _, p := range w.processes {
 		for _, u := range p.units {
-			w.checker.fail(w.now, check.QuietWhenIdle, "%s has not ended and goes nowhere", u.label)
+			w.checker.fail(w.Now, check.QuietWhenIdle, "%s has not ended and goes nowhere", u.label)
 		}
 		if p.host != nil && !p.host.Client.Idle() {
-			w.checker.fail(w.now, check.QuietWhenIdle, "%s has no claims, waits for nothing, and is not idle", p)
+			w.checker.fail(w.Now, check.QuietWhenIdle, "%s has no claims, waits for nothing, and is not idle", p)
 		}
 	}
 }
 
-// postponed keeps what would happen in a process that stands still until it goes on.
-func (w *world) postponed(it *item) bool {
-	p := it.process
-	switch it.kind {
-	case occasionAnswer:
-		p = it.request.process
-	case occasionWake:
-		if it.turn != p.wakeTurn {
-			return true
+// in has something happen in a process; if that stands still then, as soon as it goes on.
+func (w *simulation) in(p *process, at int64, do func()) {
+	w.At(at, func() {
+		if p.pausedUntil > w.Now {
+			w.in(p, p.pausedUntil, do)
+			return
 		}
-	case occasionChange, occasionPoke, occasionScript, occasionClose:
-	default:
-		return false
-	}
-	if p.pausedUntil <= w.now {
-		return false
-	}
-	it.at = p.pausedUntil
-	w.queue.push(*it)
-	return true
-}
-
-func (w *world) happen(it *item) {
-	switch it.kind {
-	case occasionApply:
-		w.apply(it.request)
-	case occasionAnswer:
-		w.answer(it.request)
-	case occasionWake:
-		w.tell(it.process, core.Event{Kind: core.EventWoke})
-	case occasionChange:
-		w.tell(it.process, core.Event{Kind: core.EventChanged, Key: []byte(it.key)})
-	case occasionScript:
-		if it.turn == it.slot.turn && it.process.host != nil {
-			w.play(it.slot)
-		}
-	case occasionPoke:
-		w.poke(it.unit)
-	case occasionCalm:
-		if it.process != nil {
-			w.keep(it.process)
-		} else if !w.calm {
-			w.say("the faults end")
-			w.settle()
-		}
-	default:
-		w.misfortune(it)
-	}
-}
-
-// poke tells a client of a claim that has ended, or of none while it should have closed.
-func (w *world) poke(u *unit) {
-	p := u.process
-	switch {
-	case u.host != p.host:
-	case u.number == 0:
-		w.checker.fail(w.now, check.QuietWhenIdle, "%s has begun to close long ago", p)
-	default:
-		w.tell(p, core.Event{Kind: core.EventCancel, Claim: u.number})
-	}
+		do()
+	})
 }
 
 // pause has a process stand still from now on.
-func (w *world) pause(p *process) {
-	p.stalls, p.pausedUntil = false, w.now+w.chance.upTo(int64(w.faults.PauseFor))
+func (w *simulation) pause(p *process) {
+	p.stalls, p.pausedUntil = false, w.Now+w.chance.UpTo(int64(w.faults.PauseFor))
 	w.say("%s stands still until %v", p, time.Duration(p.pausedUntil))
 }
 
-// trouble schedules the first pause and crash of a process and the first step of
-// its computer's wall clock.
-func (w *world) trouble(p *process) {
-	f := w.faults
-	w.later(p, occasionPause, int64(f.PauseEvery))
-	w.later(p, occasionCrash, int64(f.CrashEvery))
-	w.later(p, occasionClose, int64(f.CloseEvery))
-	if f.WallSteps {
-		w.later(p, occasionStep, 2*int64(w.life))
-	}
-}
-
-// later schedules a misfortune, mean from now on average; 0 is never.
-func (w *world) later(p *process, kind occasion, mean int64) {
-	if mean > 0 {
-		w.queue.push(item{at: w.now + 1 + w.chance.exponential(mean), kind: kind, process: p})
-	}
-}
-
-func (w *world) outage() { w.later(nil, occasionPause, int64(w.faults.OutageEvery)) }
-
-// misfortune lets one happen and schedules the next of its kind.
-func (w *world) misfortune(it *item) {
-	p, f, c := it.process, w.faults, w.chance
-	if it.kind == occasionRestart {
-		w.say("%s starts again", p)
-		w.start(p)
-		return
-	}
-	if w.calm {
-		return
-	}
-	switch {
-	case it.kind == occasionPause && p == nil:
-		w.outageUntil = w.now + c.exponential(int64(f.OutageFor))
-		w.say("no process reaches the store until %v", time.Duration(w.outageUntil))
-		w.outage()
-	case it.kind == occasionPause:
-		if p.stalls = c.oneIn(2); !p.stalls { // otherwise as soon as something is renewed
+// trouble has a process pause, crash and close, and its computer's wall clock be set.
+func (w *simulation) trouble(p *process) {
+	f, c := w.faults, w.chance
+	w.again(f.PauseEvery, w.At, func() {
+		if p.stalls = c.OneIn(2); !p.stalls { // otherwise as soon as something is renewed
 			w.pause(p)
 		}
-		w.later(p, occasionPause, int64(f.PauseEvery))
-	case it.kind == occasionCrash:
+	})
+	w.again(f.CrashEvery, w.At, func() {
 		if p.host != nil {
 			w.say("%s crashes", p)
 			w.crash(p)
 			w.restart(p)
 		}
-		w.later(p, occasionCrash, int64(f.CrashEvery))
-	case it.kind == occasionClose:
+	})
+	w.again(f.CloseEvery, func(at int64, do func()) { w.in(p, at, do) }, func() {
 		if p.host != nil && !p.closing && !slices.ContainsFunc(p.slots, w.awaitsRemote) {
 			w.close(p)
 		}
-		w.later(p, occasionClose, int64(f.CloseEvery))
-	case it.kind == occasionStep:
-		p.computer.wall = c.within(int64(f.Skew))
-		w.later(p, occasionStep, 2*int64(w.life))
+	})
+	if f.WallSteps {
+		w.again(2*w.life, w.At, func() { p.computer.wall = c.Within(int64(f.Skew)) })
 	}
+}
+
+func (w *simulation) outages() {
+	w.again(w.faults.OutageEvery, w.At, func() {
+		w.outageUntil = w.Now + exponential(w.chance, int64(w.faults.OutageFor))
+		w.say("no process reaches the store until %v", time.Duration(w.outageUntil))
+	})
+}
+
+// again has a misfortune happen again and again, so far apart on average, until the faults end;
+// 0 is never.
+func (w *simulation) again(mean time.Duration, schedule func(int64, func()), misfortune func()) {
+	if mean <= 0 {
+		return
+	}
+	schedule(w.Now+1+exponential(w.chance, int64(mean)), func() {
+		if !w.calm {
+			misfortune()
+			w.again(mean, schedule, misfortune)
+		}
+	})
 }

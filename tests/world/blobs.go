@@ -109,9 +109,8 @@ const Registers = "/_mopslock/"
 // Version reads the version of strict that a create makes: of which name, its number and the
 // tenure that holds it; ok is false for any other request.
 func (b *Blobs) Version(a *core.Action) (name string, epoch core.Epoch, tenure string, ok bool) {
-	name, rest, _ := strings.Cut(a.Key, Registers)
-	epoch, ok = versionOf(rest)
-	if a.Kind != core.ActionCreate || !ok {
+	name, epoch, rest, ok := VersionKey(a.Key)
+	if a.Kind != core.ActionCreate || !ok || rest != "v" {
 		return "", 0, "", false
 	}
 	var body struct{ State, Tenure string }
@@ -124,18 +123,19 @@ func (b *Blobs) Version(a *core.Action) (name string, epoch core.Epoch, tenure s
 // Newest is the newest version of a name, or 0.
 func (b *Blobs) Newest(name string) core.Epoch {
 	for i := range b.objects {
-		if rest, found := strings.CutPrefix(b.objects[i].key, name+Registers); found {
-			if epoch, ok := versionOf(rest); ok {
-				return epoch // they stand newest first
-			}
+		if of, epoch, rest, ok := VersionKey(b.objects[i].key); ok && of == name && rest == "v" {
+			return epoch // they stand newest first
 		}
 	}
 	return 0
 }
 
-// versionOf reads what follows Registers in the key of a version.
-func versionOf(rest string) (core.Epoch, bool) {
-	digits, ok := strings.CutSuffix(rest, "/v")
-	inverse, err := strconv.ParseUint(digits, 16, 64)
-	return core.Epoch(math.MaxUint64 - inverse), ok && err == nil
+// VersionKey reads the key of a version, whose rest is v, or of what lies beside it, as its beats do.
+func VersionKey(key string) (name string, epoch core.Epoch, rest string, ok bool) {
+	name, rest, ok = strings.Cut(key, Registers)
+	if !ok || len(rest) < 18 || rest[16] != '/' {
+		return "", 0, "", false
+	}
+	inverse, err := strconv.ParseUint(rest[:16], 16, 64)
+	return name, core.Epoch(math.MaxUint64 - inverse), rest[17:], err == nil
 }

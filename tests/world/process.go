@@ -54,19 +54,19 @@ const (
 // request is answered at once, and a watch has begun at once. The actions are the caller's.
 func (p *Process) Step(now core.Instant, ev core.Event) (all []core.Action, err error) {
 	p.command(&ev)
-	for next := []core.Event{ev}; ; {
-		actions, err := p.Client.Step(now, next[0])
+	for next := []core.Event(nil); ; {
+		actions, err := p.Client.Step(now, ev)
 		if err != nil {
 			return nil, err
 		}
-		next = next[1:]
 		all = slices.Grow(all, len(actions))
+		more := false
 		var wake *core.Action
 		for i := range actions {
 			a := &actions[i]
 			switch a.Kind {
 			case core.ActionMore:
-				next = slices.Insert(next, 0, core.Event{Kind: core.EventWoke})
+				more = true
 				continue
 			case core.ActionWake:
 				wake = a
@@ -85,13 +85,17 @@ func (p *Process) Step(now core.Instant, ev core.Event) (all []core.Action, err 
 			kept.Body = bytes.Clone(a.Body)
 			all = append(all, kept)
 		}
-		if len(next) > 0 {
-			continue
+		switch {
+		case more:
+			ev = core.Event{Kind: core.EventWoke}
+		case len(next) > 0:
+			ev, next = next[0], next[1:]
+		default:
+			if wake != nil {
+				all = append(all, *wake)
+			}
+			return all, nil
 		}
-		if wake != nil {
-			all = append(all, *wake)
-		}
-		return all, nil
 	}
 }
 
