@@ -1,6 +1,13 @@
 package main
 
-import "time"
+import (
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/world"
+)
 
 // cloud is a store of a kind: how many requests a second it takes, and how long it takes for each.
 type cloud struct {
@@ -29,6 +36,34 @@ var (
 		put: latency{20 * ms, 45 * ms, 120 * ms, 500 * ms}, get: latency{10 * ms, 25 * ms, 80 * ms, 300 * ms}, list: latency{25 * ms, 50 * ms, 150 * ms, 600 * ms},
 	}
 )
+
+// latency is how long requests take: straight between these quantiles, from half
+// the median, and up to twice the last.
+type latency struct{ p50, p90, p99, p999 time.Duration }
+
+func (l latency) draw(c world.Chance) int64 {
+	u, from, low := int64(c.Below(1_000_000)), l.p50/2, int64(0)
+	for _, step := range [...]struct {
+		to   time.Duration
+		high int64
+	}{{l.p50, 500_000}, {l.p90, 900_000}, {l.p99, 990_000}, {l.p999, 999_000}, {2 * l.p999, 1_000_000}} {
+		if u < step.high {
+			return int64(from) + int64(step.to-from)*(u-low)/(step.high-low)
+		}
+		from, low = step.to, step.high
+	}
+	return int64(from)
+}
+
+func (c *cloud) latencyOf(verb core.ActionKind) latency {
+	switch verb {
+	case core.ActionGet, core.ActionExists:
+		return c.get
+	case core.ActionList:
+		return c.list
+	}
+	return c.put
+}
 
 // grown is the same cloud when its partitions take 8 times as much.
 func (c cloud) grown() cloud {
@@ -64,6 +99,38 @@ func (v *valve) take(now, rate int64) {
 	}
 }
 
+// valves are of one object.
+type valves struct{ writes, all valve }
+
+// prefix is one of a store's, with all that lies below it.
+type prefix struct {
+	store      *world.Store
+	partitions []partition
+	valves     map[string]*valves
+	names      []*name // that a slot wants
+}
+
+// valvesOf is what limits an object, or nil. Those of a name are written once.
+func (x *prefix) valvesOf(c *cloud, key string) *valves {
+	if c.objectWrites+c.objectAll == 0 || !strings.HasPrefix(key, core.RegisterDir) {
+		return nil
+	}
+	v := x.valves[key]
+	if v == nil {
+		v = &valves{}
+		x.valves[key] = v
+	}
+	return v
+}
+
+// partition is the one in which a key lies: all of a name are in one.
+func (x *prefix) partition(key string) *partition {
+	name, _, _ := strings.Cut(key, world.Registers)
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(strings.TrimSuffix(name, "/"+core.LockFile)))
+	return &x.partitions[int(hash.Sum32()%uint32(len(x.partitions)))]
+}
+
 // partition is what a store scales by: a range of keys with limits of its own.
 type partition struct {
 	writes, reads, all valve
@@ -73,7 +140,7 @@ type partition struct {
 }
 
 // admit takes a request to a partition and to an object of it, or throttles it.
-func (p *partition) admit(c *cloud, o *object, writes bool, now int64) bool {
+func (p *partition) admit(c *cloud, o *valves, writes bool, now int64) bool {
 	v, rate := &p.reads, c.reads
 	if writes {
 		v, rate = &p.writes, c.writes

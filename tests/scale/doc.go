@@ -1,5 +1,5 @@
 // Command scale runs a whole fleet in virtual time: 100,000 orchestrators that hold
-// 1,000,000 leases on their sessions, with the real machines of the core, over stores
+// 1,000,000 leases on their sessions, each with the real client of the core, over stores
 // that have the latency and the rate limits of clouds. It writes README.md beside it:
 // requests, throttling, lateness, hand-over, losses and money. `make scale` runs it.
 //

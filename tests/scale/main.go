@@ -61,7 +61,7 @@ func run(o *options, file string) error {
 	debug.SetGCPercent(40) // most of what there is stays
 	begun := time.Now()
 	outcomes := simulate(o, func(r *outcome, took time.Duration) {
-		fmt.Fprintf(os.Stderr, "%-16s %7.1f s  %d million steps of machines, %d leases lost\n", r.plan.key, took.Seconds(), r.stats.steps/1e6, r.stats.losses)
+		fmt.Fprintf(os.Stderr, "%-16s %7.1f s  %d million steps of clients, %d leases lost\n", r.plan.key, took.Seconds(), r.stats.steps/1e6, r.stats.losses)
 	})
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
@@ -98,9 +98,9 @@ func simulate(o *options, done func(*outcome, time.Duration)) []*outcome {
 		workers.Go(func() {
 			for r := range next {
 				begun := time.Now()
-				w := newWorld(r.plan, o.seed)
-				w.run()
-				r.stats = w.stats
+				f := newFleet(r.plan, o.seed)
+				f.run()
+				r.stats = f.stats
 				telling.Lock()
 				done(r, time.Since(begun))
 				telling.Unlock()

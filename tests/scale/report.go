@@ -25,7 +25,7 @@ func report(o *options, outcomes []*outcome) []byte {
 		p.outcomes[r.plan.key] = r
 	}
 	p.say("# A simulated fleet: %s processes, %s leases\n", number(o.orchestrators), number(o.leases))
-	p.say("The core's real machines run in virtual time, against stores with the latency and the documented rate limits of clouds. `make scale` writes this page.\n")
+	p.say("The core's real clients run in virtual time, against stores with the latency and the documented rate limits of clouds. `make scale` writes this page.\n")
 	p.verdict()
 	if o.shrunk {
 		p.say("\nThis is a smaller fleet, against smaller limits of partitions: for %s orchestrators multiply everything by %s. The limits of one object stay whole.", number(fullSize), strconv.FormatFloat(fullSize/float64(o.orchestrators), 'g', 4, 64))
@@ -103,8 +103,8 @@ func (p *page) waits(rows []*outcome) {
 
 func (p *page) starts(rows []*outcome) {
 	p.say("\n## Starting\n")
-	p.say("No process holds anything at first, and the limits apply from the beginning; TTL %s. *Refused* counts the acquires that ended with \"unreachable\", because for 5 s every", brief(rows[0].plan.ttl))
-	p.say("answer was \"come later\"; the caller asked again 1 to 5 s later. The last column shows whether renewals stay in step afterwards.\n")
+	p.say("No process holds anything at first, and the limits apply from the beginning; TTL %s. *Refused* counts the acquires that ended because the store had served a process no read, or no write,", brief(rows[0].plan.ttl))
+	p.say("and said \"come later\" for 5 s or longer; the caller asked again 1 to 5 s later. The last column shows whether renewals stay in step afterwards.\n")
 	p.head("store", "they begin within", "held by half · 90 % · 99 % · all after", "held at the end", "refused", "throttled, writes / reads", "a name, p50 · p99", "leases lost", "most requests in a second", "most writes in a second of each of the last 3 minutes")
 	for _, r := range rows {
 		s := &r.stats

@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // play is one scenario with a fleet of a size.
-func play(t *testing.T, key string, orchestrators int, change func(*plan)) *world {
+func play(t *testing.T, key string, orchestrators int, change func(*plan)) *fleet {
 	t.Helper()
 	o := &options{orchestrators: orchestrators, leases: 10 * orchestrators, shrunk: true}
 	for _, p := range plans(o) {
@@ -22,12 +23,12 @@ func play(t *testing.T, key string, orchestrators int, change func(*plan)) *worl
 			if change != nil {
 				change(p)
 			}
-			w := newWorld(p, 1)
-			w.run()
-			if w.stats.overlaps != 0 {
-				t.Errorf("%s: %d names were held by two", key, w.stats.overlaps)
+			f := newFleet(p, 1)
+			f.run()
+			if f.stats.overlaps != 0 {
+				t.Errorf("%s: %d names were held by two", key, f.stats.overlaps)
 			}
-			return w
+			return f
 		}
 	}
 	t.Fatalf("no scenario %s", key)
@@ -52,12 +53,12 @@ func TestSameSeedSameBytes(t *testing.T) {
 // TTL/3 × [5/6, 1], each second one asks for the session's own object as well (N3), and
 // there is nothing more: no lease asks for itself.
 func TestHoldingCostsPutAndExists(t *testing.T) {
-	w := play(t, "s3-16", 200, func(p *plan) { p.cloud = s3 })
-	s := &w.stats
+	f := play(t, "s3-16", 200, func(p *plan) { p.cloud = s3 })
+	s := &f.stats
 	if s.losses != 0 || s.dead != 0 || s.refusals != 0 || s.throttled != [2]int64{} || s.holding != 2000 {
 		t.Errorf("lost %d leases and %d sessions, refused %d, throttled %v, %d held in the end", s.losses, s.dead, s.refusals, s.throttled, s.holding)
 	}
-	third := w.plan.ttl / 3
+	third := f.plan.ttl / 3
 	renewals := int64(s.late.seen)
 	if s.retried > renewals/2+200 || s.intervals.least < third/6*5 || s.intervals.most > third {
 		t.Errorf("%d renewals of %d took another number of requests than 2; they came each %v to %v", s.retried, renewals, s.intervals.least, s.intervals.most)
@@ -69,7 +70,7 @@ func TestHoldingCostsPutAndExists(t *testing.T) {
 	if max(puts, exists*2/3) > renewals+200 || min(puts, exists*2/3) < renewals-200 { // less those under way
 		t.Errorf("%d puts and %d exists for %d renewals", puts, exists, renewals)
 	}
-	if least := w.plan.ttl*9/10 - third - time.Second*5; s.left.least < least {
+	if least := f.plan.ttl*9/10 - third - time.Second*5; s.left.least < least {
 		t.Errorf("only %v were left to a deadline, want %v", s.left.least, least)
 	}
 }
@@ -77,15 +78,15 @@ func TestHoldingCostsPutAndExists(t *testing.T) {
 // TestHandOver: names change hands within the bounds that doctor tells, and a dead
 // holder's name is free after its TTL.
 func TestHandOver(t *testing.T) {
-	w := play(t, "s3-16-hour", 60, func(p *plan) { p.cloud, p.window, p.deaths = s3, 20*time.Minute, 500 })
-	s := &w.stats
+	f := play(t, "s3-16-hour", 60, func(p *plan) { p.cloud, p.window, p.deaths = s3, 20*time.Minute, 500 })
+	s := &f.stats
 	if s.losses != 0 || s.handover.seen < 10 || s.takeover.seen < 3 {
 		t.Fatalf("%d leases lost, %d handed over, %d taken over", s.losses, s.handover.seen, s.takeover.seen)
 	}
 	if most := core.PollCap*6/5 + 4*time.Second; s.handover.most > most {
 		t.Errorf("a hand-over took %v, more than %v", s.handover.most, most)
 	}
-	if least, most := w.plan.ttl*2/3-time.Second, w.plan.ttl+core.DefaultSpread+stampUnit+core.PollCap+4*time.Second; s.takeover.least < least || s.takeover.most > most {
+	if least, most := f.plan.ttl*2/3-time.Second, f.plan.ttl+core.DefaultSpread+stampUnit+core.PollCap+4*time.Second; s.takeover.least < least || s.takeover.most > most {
 		t.Errorf("take-overs took %v to %v, not %v to %v", s.takeover.least, s.takeover.most, least, most)
 	}
 }
@@ -94,8 +95,8 @@ func TestHandOver(t *testing.T) {
 // or away.
 func TestOneHolder(t *testing.T) {
 	for _, key := range []string{"s3-1", "s3-4-by-name", "azure-1-waiters", "s3-1-herd", "s3-2-outage", "gcs-8-ramp"} {
-		w := play(t, key, 100, func(p *plan) { p.window = min(p.window, 3*time.Minute) })
-		if t.Logf("%s: %d losses, throttled %v of %v", key, w.stats.losses, w.stats.throttled, w.stats.asked); w.stats.throttled == [2]int64{} {
+		f := play(t, key, 100, func(p *plan) { p.window = min(p.window, 3*time.Minute) })
+		if t.Logf("%s: %d losses, throttled %v of %v", key, f.stats.losses, f.stats.throttled, f.stats.asked); f.stats.throttled == [2]int64{} {
 			t.Errorf("%s: nothing was throttled", key)
 		}
 	}
@@ -103,19 +104,19 @@ func TestOneHolder(t *testing.T) {
 
 // TestOverlapIsCounted: the simulation notices two holders.
 func TestOverlapIsCounted(t *testing.T) {
-	w := play(t, "s3-16", 200, nil)
-	first, second := w.processes[0].slots[0], w.processes[1].slots[0]
-	second.register = first.register
-	if w.held(second); w.stats.overlaps != 1 {
-		t.Errorf("%d overlaps, not 1", w.stats.overlaps)
+	f := play(t, "s3-16", 200, nil)
+	first, second := f.processes[0].slots[0], f.processes[1].slots[0]
+	second.name = first.name
+	if f.held(second); f.stats.overlaps != 1 {
+		t.Errorf("%d overlaps, not 1", f.stats.overlaps)
 	}
 }
 
 // TestThrottledIsPaced: a session that is throttled asks again and again, but not too often.
 func TestThrottledIsPaced(t *testing.T) {
 	const most = 20 // in a second, the last one before its deadline
-	w := play(t, "s3-1", 100, nil)
-	s := &w.stats
+	f := play(t, "s3-1", 100, nil)
+	s := &f.stats
 	if s.throttled[0] == 0 || s.retried == 0 || s.dead == 0 {
 		t.Fatalf("throttled %v, %d renewals retried, %d sessions lost", s.throttled, s.retried, s.dead)
 	}
@@ -127,12 +128,12 @@ func TestThrottledIsPaced(t *testing.T) {
 // TestOutage: no lease is lost in an outage that is shorter than the time left to the
 // first deadline.
 func TestOutage(t *testing.T) {
-	w := play(t, "s3-16-outage", 200, func(p *plan) { p.cloud = s3 })
-	s := &w.stats
+	f := play(t, "s3-16-outage", 200, func(p *plan) { p.cloud = s3 })
+	s := &f.stats
 	if s.losses != 0 || s.holding != 2000 {
 		t.Errorf("%d leases lost, %d held in the end", s.losses, s.holding)
 	}
-	if s.late.most < w.plan.outage-time.Second {
+	if s.late.most < f.plan.outage-time.Second {
 		t.Errorf("no renewal was late by more than %v: was there an outage?", s.late.most)
 	}
 }
@@ -159,24 +160,6 @@ func TestHeavyIsATenth(t *testing.T) {
 	}
 }
 
-func TestQueueIsInOrder(t *testing.T) {
-	c := newChance(1, 1)
-	var q queue
-	now, last := int64(0), item{}
-	for i := range 200_000 {
-		if c.below(2) == 0 || q.left == 0 {
-			ahead := []int64{0, 1, 1 << pageBits, 1 << eraBits, 3 << eraBits}[c.below(5)]
-			q.push(item{at: now + c.between(0, ahead)})
-			continue
-		}
-		it := q.pop()
-		if lastFirst(it, last) > 0 {
-			t.Fatalf("after %d: %d/%d came after %d/%d", i, it.at, it.sequence, last.at, last.sequence)
-		}
-		now, last = it.at, it
-	}
-}
-
 func TestPartitionKeepsItsLimit(t *testing.T) {
 	for _, c := range []cloud{s3, gcs, azure} {
 		draw := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // chance of a test
@@ -192,18 +175,18 @@ func TestPartitionKeepsItsLimit(t *testing.T) {
 		}
 	}
 	var p partition
-	var o object
+	var o valves
 	if !p.admit(&gcs, &o, true, 0) || p.admit(&gcs, &o, true, int64(999*time.Millisecond)) || !p.admit(&gcs, &o, false, 0) || !p.admit(&gcs, &o, true, int64(time.Second)) {
 		t.Error("GCS takes one write a second to an object, and also reads")
 	}
 }
 
 func TestLatencyHasItsQuantiles(t *testing.T) {
-	c := newChance(1, 1)
+	c := world.NewChance(1, 1)
 	l := s3.put
 	var drawn []time.Duration
 	for range 1_000_000 {
-		drawn = append(drawn, time.Duration(c.latency(l)))
+		drawn = append(drawn, time.Duration(l.draw(c)))
 	}
 	slices.Sort(drawn)
 	for _, q := range []struct {

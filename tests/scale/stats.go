@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -58,7 +59,7 @@ var shares = [...]int{50, 90, 99, 100}
 // is counted in the window that the plan says.
 type stats struct {
 	from  int64
-	steps uint64 // of machines, in all
+	steps uint64 // of clients, in all
 
 	verbs     [core.ActionDelete + 1]int64 // requests that were sent
 	asked     [2]int64                     // that reached the store: writes, reads
@@ -87,11 +88,11 @@ func newStats(p *plan) stats {
 	return stats{from: int64(p.from()), wanted: p.leases, series: make([]second, p.end()/time.Second+1)}
 }
 
-func (s *stats) counts(w *world) bool { return w.now >= s.from }
+func (s *stats) counts(now int64) bool { return now >= s.from }
 
 // offered counts a request that has reached the store.
-func (s *stats) offered(w *world, writes, admitted bool) {
-	at := &s.series[w.now/int64(time.Second)]
+func (s *stats) offered(now int64, writes, admitted bool) {
+	at := &s.series[now/int64(time.Second)]
 	i := 1
 	if writes {
 		i = 0
@@ -102,7 +103,7 @@ func (s *stats) offered(w *world, writes, admitted bool) {
 	if !admitted {
 		at.throttled++
 	}
-	if s.counts(w) {
+	if s.counts(now) {
 		s.asked[i]++
 		if !admitted {
 			s.throttled[i]++
@@ -110,55 +111,59 @@ func (s *stats) offered(w *world, writes, admitted bool) {
 	}
 }
 
-// attempt counts the requests of a session in its second.
-func (s *stats) attempt(u *unit, now int64) {
-	if at := int32(now / int64(time.Second)); u.second != at {
-		u.second, u.sent = at, 0
-	}
-	u.sent++
-	s.busiest = max(s.busiest, u.sent)
-}
-
-func (s *stats) renewed(w *world, h *host) {
-	if !s.counts(w) {
+// request counts one that is sent. The first put of a session's renewal is sent when it is due.
+func (s *stats) request(now int64, h *host, a *core.Action) {
+	s.count(now, &s.verbs[a.Kind])
+	if a.Claim != 0 || !strings.HasPrefix(a.Key, core.SessionPrefix) {
 		return
 	}
-	s.late.add(w.now - h.due)
-	s.left.add(h.until - w.now)
-	if h.asked != 2 {
+	h.beats++
+	if a.Kind == core.ActionPut {
+		if len(h.client.Sessions) > 0 && h.due == 0 {
+			h.due = now
+			s.sample(now, &s.intervals, now-h.put)
+		}
+		h.put = now
+	}
+	if at := int32(now / int64(time.Second)); h.second != at {
+		h.second, h.sent = at, 0
+	}
+	h.sent++
+	s.busiest = max(s.busiest, h.sent)
+}
+
+func (s *stats) renewed(now int64, h *host, until int64) {
+	if !s.counts(now) {
+		return
+	}
+	s.late.add(now - h.due)
+	s.left.add(until - now)
+	if h.beats != 2 {
 		s.retried++
 	}
 }
 
-func (s *stats) held(w *world, waited int64, byWaiting bool) {
+func (s *stats) held(now, waited int64, byWaiting bool) {
 	if s.holding++; !byWaiting {
-		s.sample(w, &s.acquired, waited)
+		s.sample(now, &s.acquired, waited)
 	}
 	for i, share := range shares {
 		if s.mostly[i] == 0 && s.holding >= (s.wanted*share+99)/100 {
-			s.mostly[i] = time.Duration(w.now)
+			s.mostly[i] = time.Duration(now)
 		}
 	}
 }
 
 // sample and count take what happens now to what they are given, in the window.
-func (s *stats) sample(w *world, of *samples, d int64) {
-	if s.counts(w) {
+func (s *stats) sample(now int64, of *samples, d int64) {
+	if s.counts(now) {
 		of.add(d)
 	}
 }
 
-func (s *stats) count(w *world, of *int64) {
-	if s.counts(w) {
+func (s *stats) count(now int64, of *int64) {
+	if s.counts(now) {
 		*of++
-	}
-}
-
-func (s *stats) finish(w *world) {
-	for i := range w.partitions {
-		for j, peak := range w.partitions[i].peak {
-			s.peak[j] = max(s.peak[j], peak)
-		}
 	}
 }
 

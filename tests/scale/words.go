@@ -136,8 +136,8 @@ func partitions(processes, waiters int, ttl time.Duration) int {
 func (p *page) assumed() {
 	o := p.options
 	p.say("\n## What was assumed\n")
-	p.say("- The machines are the core's own (`Session`, strict `Lease` on it, `StoreClockSample`), stepped in virtual time as package host steps them. The host's questions before a claim (is there a lock.json, what does the store's")
-	p.say("  card say) and their retries are rebuilt here. Its bound of 64 requests at once is left out, and so is Retry-After, which neither S3 nor GCS sends with these answers. No lease is broken or joined, and no process pauses.")
+	p.say("- Each process has the core's own client, one for each prefix that it uses. It asks, claims, renews, retries and keeps its bound of 64 requests at once as it does in a real host. No answer has a Retry-After, which neither S3 nor GCS sends")
+	p.say("  with these answers. No lease is broken or joined, and no process pauses or closes. Processes that die leave what they have written.")
 	p.say("  Lateness, hand-overs, take-overs and acquired names count only if they ended within the time that was simulated. On an overloaded store many have not ended by then, so the truth is worse.")
 	p.say("- Limits are the clouds' documented ones, **not measured by us**: S3 %s writes and %s reads a second for a partition of keys; GCS %s and %s for a bucket that has not grown, and one write a second to one object; Azure", number(s3.writes), number(s3.reads), number(gcs.writes), number(gcs.reads))
 	p.say("  %s requests a second for an account and %s for one blob. Requests within %s may come in one burst, and lists count as reads. A request above the limit is told \"come later\" (503, 429). During the simulation no partition splits and no bucket grows:", number(azure.all), number(azure.objectAll), brief(time.Duration(burst)))
