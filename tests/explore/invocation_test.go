@@ -110,6 +110,16 @@ func TestKillAtEveryStep(t *testing.T) {
 	}
 }
 
+// TestBrokenTwice: in no order is a call swallowed that a process is told while it may
+// remember another.
+func TestBrokenTwice(t *testing.T) {
+	f := searched(t, makers()["strict"].brokenTwice(), 0)
+	if f.Violation != nil || !f.Exhausted {
+		t.Errorf("%v, exhausted %t\n%s", f.Violation, f.Exhausted, tale(f))
+	}
+	t.Logf("%d states, all there are", f.States)
+}
+
 // makers are the protocols under which invocations are explored.
 func makers() map[string]*invocationMaker {
 	return map[string]*invocationMaker{

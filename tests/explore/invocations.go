@@ -22,7 +22,7 @@ func invocationScenarios(seed uint64) []*Scenario {
 	first := &invocationMaker{seed: seed, make: machines.New, protocol: core.ProtocolLastWriter, creates: true}
 	over := &invocationMaker{seed: seed, make: machines.New, protocol: core.ProtocolLastWriter}
 	return []*Scenario{
-		strict.alone(), strict.remote(), strict.crash(), strict.remotes(), strict.breaks(),
+		strict.alone(), strict.remote(), strict.crash(), strict.remotes(), strict.breaks(), strict.brokenTwice(),
 		first.alone(), first.remote(), first.crash(), first.remotes(), over.crash(),
 	}
 }
@@ -169,6 +169,29 @@ func (k *invocationMaker) breaks() *Scenario {
 	sc.Actors = []Actor{a, b, d}
 	sc.Late = 0
 	return sc
+}
+
+// brokenTwice: a process that waits for 2 ticks alone does the work on a session. Its lease is
+// broken, the work fails, and the same claim has the name again and is broken once more, before
+// the deadline that it had when its session was called first.
+func (k *invocationMaker) brokenTwice() *Scenario {
+	sc := k.world("broken-twice", "an orchestrator on a session that waits for 2 ticks, and a breaker that breaks its lease twice, at once")
+	a := k.orchestrator("A", 99, true)
+	a.Tell[0].Event.Terms.OnSession, a.Tell[0].Event.Wait = true, core.Duration(2*strictTick)
+	fails := a.Tell[3]
+	fails.Must = true
+	a.Tell = append(a.Tell[:1:1], fails, fails)
+	a.Tell[1].From, a.Tell[2].From = 1, 2
+	d := k.breaker(a)
+	d.Tell[0].Event.Terms.Now, d.Tell[0].Must = true, true
+	again := d.Tell[0]
+	again.Event.Claim, again.Words = another, again.Words+", once more"
+	again.When = func(s Store) bool { return s.(Versioned).Newest(leaseName) == 3 }
+	d.Tell = append(d.Tell, again)
+	d.Flawless = true
+	sc.Actors = []Actor{a, d}
+	sc.Horizon, sc.Lost, sc.Pauses, sc.Patience = 2, 0, 0, 0
+	return ready(sc)
 }
 
 // breaker is D, which breaks the lease once a has launched.

@@ -73,6 +73,7 @@ func (k *mutantMaker) mutantWorlds() []shownMutation {
 		{i.storedMeanwhile, check.NoIdleDouble, "no-second-look"},
 		{i.twoResults, check.FirstResultWins, "result-overwrites"},
 		{i.brokenLoser, check.LoserWritesNothing, "loser-delivers"},
+		{i.brokenTwice, check.CallEndsBelief, "fix-lives-on belief-past-call"},
 		{k.twoWaiters, overlap, "hurried-claim"},
 		{k.changedInTime, overlap, "hint-renews"},
 		{k.lateJoin, overlap, "same-boot-newest"},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
@@ -16,6 +17,7 @@ type process struct {
 	actor   string
 	canon   canon
 	asked   [perProcess]core.RequestID // under way; 0 is none. Its place is a flight's group
+	calls   [perProcess]bool           // which of these read a call
 	dropped []uint8                    // places whose requests the latest Step has abandoned
 	said    check.Transcript
 	lasting uint64 // the claim that nothing in this world may end, or 0
@@ -38,8 +40,9 @@ func (p *process) Dropped() []uint8 { return p.dropped }
 // Step implements Program.
 func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	p.dropped = nil
+	call := false
 	if at := slices.Index(p.asked[:], ev.Request); ev.Kind == core.EventAnswer && at >= 0 {
-		p.asked[at] = 0
+		call, p.asked[at] = p.calls[at], 0
 	}
 	if ev.Kind == core.EventChanged && len(ev.Key) == 0 {
 		if len(p.Watched) == 0 {
@@ -75,6 +78,9 @@ func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 			v = check.Renewed(now.Mono, before.Relied(a), a.At)
 		}
 	}
+	if c := p.BelievesCalled(ev.Body); call && c != nil && v == nil {
+		v = &check.Violation{Checker: check.CallEndsBelief, Text: p.actor + " was called, and believes in " + c.Name + " as long as its session lasts"}
+	}
 	// What is abandoned in the Step that asked for it has not been sent.
 	actions = slices.DeleteFunc(actions, func(a core.Action) bool { return a.Kind.IsRequest() && !slices.Contains(p.asked[:], a.Request) })
 	if v != nil {
@@ -99,7 +105,7 @@ func (p *process) sent(a *core.Action) {
 		if at < 0 {
 			panic("explore: a client has more requests under way than a process has places")
 		}
-		p.asked[at] = a.Request
+		p.asked[at], p.calls[at] = a.Request, strings.Contains(a.Key, "/call/")
 		if a.Kind == core.ActionCreateResult || a.Kind == core.ActionPutResult {
 			a.Body = []byte("by " + p.actor)
 		}

@@ -159,18 +159,12 @@ func (w *simulation) answer(r *request) {
 // called: a process whose session has read a call believes no claim of that name any longer by its
 // session, until it has found out.
 func (w *simulation) called(r *request) {
-	var call struct {
-		Name  string
-		Epoch core.Epoch
-	}
-	if r.unit != nil || r.action.Kind != core.ActionGet || !strings.Contains(r.action.Key, "/call/") || json.Unmarshal(r.reply.Body, &call) != nil || r.process.host == nil {
+	host := r.process.host
+	if r.unit != nil || r.action.Kind != core.ActionGet || !strings.Contains(r.action.Key, "/call/") || host == nil {
 		return
 	}
-	for i := range r.process.host.Claims {
-		c := &r.process.host.Claims[i]
-		if u := r.process.unit(c.Number); u != nil && u.believes && c.Name == call.Name && c.Epoch < call.Epoch && c.On != 0 {
-			w.checker.fail(w.Now, check.CallEndsBelief, "%s was called, and believes in %s as long as its session lasts", u.label, c.Name)
-		}
+	if c := host.BelievesCalled(r.reply.Body); c != nil {
+		w.checker.fail(w.Now, check.CallEndsBelief, "%s was called, and believes in %s as long as its session lasts", r.process.unit(c.Number).label, c.Name)
 	}
 }
 

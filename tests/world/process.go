@@ -3,6 +3,7 @@ package world
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"slices"
 
 	"github.com/mopslock/mopslock/core"
@@ -195,6 +196,24 @@ func (p *Process) Until(c *Claim) int64 {
 		return max(s.Until, c.At)
 	}
 	return c.At
+}
+
+// BelievesCalled is a claim that is relied on by its session although that has read, by this
+// call, that somebody has broken the claim; nil is none.
+func (p *Process) BelievesCalled(call []byte) *Claim {
+	var of struct {
+		Name  string
+		Epoch core.Epoch
+	}
+	if json.Unmarshal(call, &of) != nil {
+		return nil
+	}
+	for i := range p.Claims {
+		if c := &p.Claims[i]; c.Name == of.Name && c.Epoch < of.Epoch && c.On != 0 && p.Until(c) != 0 {
+			return c
+		}
+	}
+	return nil
 }
 
 // Relied is the Mono until which what a renewal is of was relied on, or the new one if nobody
