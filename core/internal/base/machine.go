@@ -235,8 +235,14 @@ func (m *Machine) Later(deadline int64) {
 // AfterBackoff is when a waiter polls next. It counts the poll.
 func (m *Machine) AfterBackoff(polls *int) int64 {
 	at := m.In(m.Backoff(core.PollFirst, *polls))
-	*polls++
+	CountUp(polls)
 	return at
+}
+
+// CountUp counts as far as any back-off grows: machines that have waited for longer are alike.
+func CountUp(n *int) {
+	const steps = 12
+	*n = min(*n+1, steps)
 }
 
 // Base is what machines share.

@@ -220,7 +220,7 @@ func (v *Invocation) pause() core.Duration {
 	for i := 0; i < v.polls && step < most; i++ {
 		step *= 2
 	}
-	v.polls++
+	base.CountUp(&v.polls)
 	step = min(step, most)
 	return min(longest, v.RNG.Between(step-step/5, step+step/5))
 }

@@ -28,7 +28,7 @@ func (s *Semaphore) settle() {
 			a.Phase, a.news = AskHeld, core.ActionHeld
 		case a.Phase == AskWanted && a.isSent() && closed:
 			a.session = ""
-			if a.races++; a.lastTry && a.races >= core.LostPuts {
+			if base.CountUp(&a.races); a.lastTry && a.races >= core.LostPuts {
 				s.refuse(a, core.ReasonRaced)
 			}
 		case a.Phase == AskHeld && !in: // our session lives, so no process had the right
@@ -216,7 +216,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 		// request twice; and what was won long after it was the next one may lie below
 		// the newest. The newest value tells.
 		s.known, s.mine, s.NewestConfirmedAt = false, false, base.Unset
-		if s.races++; s.races == 1 {
+		if base.CountUp(&s.races); s.races == 1 {
 			s.observe()
 			return
 		}
@@ -316,7 +316,7 @@ func (s *Semaphore) rest() {
 	if s.wantsRoom() {
 		if s.isPatient() {
 			at = min(at, s.In(s.Backoff(core.PollFirst, s.polls)))
-			s.polls++
+			base.CountUp(&s.polls)
 		}
 		at = min(at, max(s.NextDeath(s.sessions), s.In(core.RetryFloor)))
 		if s.wantsSample() {

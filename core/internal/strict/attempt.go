@@ -255,8 +255,9 @@ func (l *Lease) looksAgain() bool {
 func (l *Lease) hold(sent int64) {
 	l.become(core.LeaseHeld)
 	l.Timers = base.NewTimers()
-	tidies := l.Cur.N/register.CollectEach != l.Attempt.below/register.CollectEach // the first tenure of each so many versions
-	l.Attempt = nil                                                                // a lease held costs little
+	tidies := l.Cur.N/register.CollectEach != l.Attempt.below/register.CollectEach   // the first tenure of each so many versions
+	l.Attempt = nil                                                                  // a lease held costs little
+	l.Polls, l.Races, l.lateWins, l.Told, l.waitedAt, l.moved = 0, 0, 0, 0, 0, false // and never waits again
 	a := l.renewer.hold(l.holderID, sent)
 	a.Session = l.standOn // as hold has just set it
 	if tidies {

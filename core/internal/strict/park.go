@@ -45,6 +45,9 @@ type Parked struct {
 	lastTry bool
 }
 
+// WriteState implements base.Parked: the state of the machine as it was.
+func (r *Parked) WriteState(w *core.StateWriter) { r.Unpark().WriteState(w) }
+
 // forget gives back what a lease at rest has no use for any more.
 func (l *Lease) forget() {
 	l.Out, l.Body, l.Observed, l.Garbage = nil, nil, nil, nil
@@ -53,8 +56,7 @@ func (l *Lease) forget() {
 	l.Ending, l.Closing = base.EndReleased, 0
 	l.Unchanged, l.EndUnchanged, l.Ended = base.Unchanged{}, base.Unchanged{}, register.Beat{}
 	l.Call, l.Sample, l.Fresh = register.CallSeen{}, register.StoreClockSample{}, register.StoreClockSample{}
-	l.Polls, l.Races, l.lateWins, l.Told, l.waitedAt = 0, 0, 0, 0, 0
-	l.moved, l.sampling, l.Again = false, false, false
+	l.sampling, l.Again = false, false
 }
 
 // isAtRest reports whether it is held and waits for nothing, which is so on a session alone.
