@@ -7,16 +7,20 @@ import "github.com/mopslock/mopslock/core/internal/octets"
 type StateWriter struct {
 	Out []byte
 	// Normal, if set, makes states alike whose difference no caller can ever see.
-	Normal  Normal
-	machine Machine // whose state is written; nil is the outermost
+	Normal Normal
+	within any             // whose machine is at hand; nil is the outermost
+	parts  map[Part]uint64 // that were met, by their order
 }
 
 // Normal replaces what two states may differ in without a consequence.
 type Normal interface {
 	// Due replaces a Mono that is only compared with later instants.
 	Due(mono int64) int64
-	// Request replaces the id of a request, which a machine has given; nil is the outermost.
-	Request(of Machine, id RequestID) uint64
+	// Request replaces the id of a request, which the machine in a part has given; nil is the
+	// outermost machine.
+	Request(of any, id RequestID) uint64
+	// ID tells of an id that was drawn. Text is asked for it next.
+	ID(id string)
 	// Nonce replaces a nonce.
 	Nonce(a, b uint64) (uint64, uint64)
 	// Text writes over ids in a text, each with one of its length.
@@ -70,12 +74,23 @@ func (w *StateWriter) Due(mono int64) {
 }
 
 // Request takes the id of a request that the machine at hand has given.
-func (w *StateWriter) Request(id RequestID) {
+func (w *StateWriter) Request(id RequestID) { w.RequestOf(w.within, id) }
+
+// RequestOf takes the id of a request that the machine in a part has given.
+func (w *StateWriter) RequestOf(of any, id RequestID) {
 	n := uint64(id)
 	if w.Normal != nil {
-		n = w.Normal.Request(w.machine, id)
+		n = w.Normal.Request(of, id)
 	}
 	w.Uint(n)
+}
+
+// ID takes an id that was drawn.
+func (w *StateWriter) ID(id string) {
+	if w.Normal != nil {
+		w.Normal.ID(id)
+	}
+	w.Text(id)
 }
 
 // Nonce takes a nonce.
@@ -87,10 +102,38 @@ func (w *StateWriter) Nonce(a, b uint64) {
 	w.Uint(b)
 }
 
-// Machine takes the state of a machine within the one at hand.
-func (w *StateWriter) Machine(m Machine) {
-	outer := w.machine
-	w.machine = m
+// Machine takes the state of the machine in a part.
+func (w *StateWriter) Machine(of any, m interface{ WriteState(w *StateWriter) }) {
+	outer := w.within
+	w.within = of
 	m.WriteState(w)
-	w.machine = outer
+	w.within = outer
 }
+
+// Part takes the state of a part, if it was not met yet.
+func (w *StateWriter) Part(p Part) {
+	n, met := w.parts[p]
+	if !met {
+		if w.parts == nil {
+			w.parts = map[Part]uint64{}
+		}
+		n = uint64(len(w.parts))
+		w.parts[p] = n
+	}
+	if w.Uint(n); !met {
+		w.Text(p.PartName())
+		p.WriteState(w)
+	}
+}
+
+// Part is a part of a machine to which many pointers may lead.
+type Part interface {
+	WriteState(w *StateWriter)
+	// PartName tells its type from others.
+	PartName() string
+	// TwinIn returns its copy in a clone of the machine.
+	TwinIn(t Twins) any
+}
+
+// Twins are the copies of the parts of a machine that is cloned, by the pointers to the parts.
+type Twins map[any]any

@@ -59,6 +59,47 @@ func (x *Instant) WriteState(w *StateWriter) {
 }
 
 // WriteState writes the state of x.
+func (x *Action) WriteState(w *StateWriter) {
+	w.Uint(uint64(x.Kind))
+	w.Request(x.Request)
+	w.Text(x.Key)
+	w.Text(x.After)
+	w.Uint(x.Count)
+	w.Int(int64(x.Limit))
+	w.Text(x.Type)
+	w.Bytes(x.Body)
+	w.Bool(x.Overwrites)
+	w.Uint(uint64(x.Reason))
+	w.Uint(uint64(x.Class))
+	w.Int(x.At)
+	w.Int(x.Wall)
+	w.Uint(uint64(x.Epoch))
+	w.Uint(uint64(x.Token))
+	w.Text(string(x.Holder))
+	w.Text(x.Session)
+	if w.Bool(x.Observed != nil); x.Observed != nil {
+		x.Observed.WriteState(w)
+	}
+	w.Uint(x.Permit)
+	w.Uint(x.Total)
+	w.Uint(x.Claim)
+	w.Uint(uint64(x.Protocol))
+	w.Uint(x.On)
+	w.Uint(uint64(x.Origin))
+	w.Int(int64(x.Took))
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *Action) Detach() {
+	x.Body = slices.Clone(x.Body)
+	if x.Observed != nil {
+		twin := *x.Observed
+		twin.Detach()
+		x.Observed = &twin
+	}
+}
+
+// WriteState writes the state of x.
 func (x *Observed) WriteState(w *StateWriter) {
 	w.Uint(uint64(x.State))
 	w.Bytes(x.Holder)
@@ -101,4 +142,70 @@ func (x *Observed) Detach() {
 	x.By = slices.Clone(x.By)
 	x.Permits = slices.Clone(x.Permits)
 	x.Dead = slices.Clone(x.Dead)
+}
+
+// WriteState writes the state of x.
+func (x *Event) WriteState(w *StateWriter) {
+	w.Uint(uint64(x.Kind))
+	w.Int(int64(x.Wait))
+	w.Bool(x.Brief)
+	w.Request(x.Request)
+	w.Uint(uint64(x.Outcome))
+	w.Bool(x.Result)
+	w.Uint(uint64(x.Class))
+	w.Int(x.Stamp)
+	w.Int(int64(len(x.Entries)))
+	for i := range x.Entries {
+		x.Entries[i].WriteState(w)
+	}
+	w.Bool(x.More)
+	w.Bytes(x.Body)
+	w.Uint(uint64(x.Epoch))
+	w.Uint(x.Permit)
+	w.Uint(uint64(x.Capacity))
+	w.Uint(uint64(x.Width))
+	w.Uint(uint64(x.Weight))
+	w.Uint(uint64(x.Spare))
+	w.Uint(x.StoreLimit)
+	w.Bytes(x.Label)
+	w.Bytes(x.Holder)
+	w.Bytes(x.Session)
+	w.Int(x.SessionUntil)
+	w.Uint(uint64(x.SessionEnd))
+	w.Int(x.StoreStamp)
+	w.Int(x.StoreAt)
+	w.Uint(x.Claim)
+	w.Bytes(x.Key)
+	w.Int(int64(x.RetryAfter))
+	if w.Bool(x.Terms != nil); x.Terms != nil {
+		x.Terms.WriteState(w)
+	}
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *Event) Detach() {
+	x.Entries = slices.Clone(x.Entries)
+	for i := range x.Entries {
+		x.Entries[i].Detach()
+	}
+	x.Body = slices.Clone(x.Body)
+	x.Label = slices.Clone(x.Label)
+	x.Holder = slices.Clone(x.Holder)
+	x.Session = slices.Clone(x.Session)
+	x.Key = slices.Clone(x.Key)
+	if x.Terms != nil {
+		twin := *x.Terms
+		x.Terms = &twin
+	}
+}
+
+// WriteState writes the state of x.
+func (x *Entry) WriteState(w *StateWriter) {
+	w.Bytes(x.Key)
+	w.Int(x.Stamp)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *Entry) Detach() {
+	x.Key = slices.Clone(x.Key)
 }

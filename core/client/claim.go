@@ -9,12 +9,13 @@ import (
 // claim is one thing that the host has asked for, from its command until nothing of it is
 // left to be done. There may be ten thousand of them, so what only some need is made on demand.
 type claim struct {
+	base.Shared
 	number     uint64
 	prev, next *claim // in the order in which they came
 	as         role
 	name       *nameState
 	unit       *unit       // of its own machine; nil while it is resolved or parked, or if it shares one
-	parked     base.Parked // a lease without a machine
+	parked     base.Parked `state:"constant: it is never stepped"` // a lease without a machine
 	session    *session    // on which it stands, or wants to
 	pending    *pending    // while it is pending
 	watches    []*watch
@@ -57,6 +58,7 @@ type pending struct {
 // role is what a claim does with its machine. It has no state of its own unless the claim
 // is the only one that has it.
 type role interface {
+	core.Part
 	// begin makes the machine, once it is known how the name is kept.
 	begin(c *Client, cl *claim)
 	// hear takes a notice of the machine.
@@ -67,9 +69,6 @@ type role interface {
 	command(c *Client, cl *claim, o order)
 	// stop is the command that ends it when the client closes.
 	stop() core.EventKind
-	// copy is the role of a copied claim; snapshot writes what state it has.
-	copy(t *copier) role
-	snapshot(s *base.Snapshot)
 }
 
 // order is a command about a claim that exists. Outcome and result are of ended.
@@ -79,11 +78,6 @@ type order struct {
 	outcome core.Outcome
 	result  bool
 }
-
-// plain is embedded in roles without a state.
-type plain struct{}
-
-func (plain) snapshot(*base.Snapshot) {}
 
 // begin makes a claim and resolves how its name is kept.
 func (c *Client) begin(b *pending, number uint64) {

@@ -17,7 +17,7 @@ type Client struct {
 
 	cfg core.Config
 	rng base.RNG
-	now core.Instant // of the latest Step
+	now core.Instant `state:"exact: every Step overwrites it, and time never goes back"` // of the latest Step
 
 	outbox outbox.Outbox
 	more   bool  // the latest Step has ended with more

@@ -15,6 +15,7 @@ const watchPoll = core.Second
 // inspectRole is the role of a claim that reads a name and takes no part: once, at every change, or to
 // break what another holds.
 type inspectRole struct {
+	base.Shared
 	kind    core.EventKind // look, watch or break
 	terms   core.Config
 	wanted  core.Protocol  // 0 is however the name is kept
@@ -289,32 +290,6 @@ func (k *inspectRole) command(c *Client, cl *claim, o order) {
 
 // stop implements role.
 func (k *inspectRole) stop() core.EventKind { return core.EventCancel }
-
-// copy implements role.
-func (k *inspectRole) copy(*copier) role {
-	twin := *k
-	if k.strict != nil {
-		seen := *k.strict
-		seen.Detach()
-		twin.strict = &seen
-	}
-	return &twin
-}
-
-// snapshot implements role.
-func (k *inspectRole) snapshot(s *base.Snapshot) {
-	s.Octet(uint8(k.kind))
-	s.Octet(uint8(k.wanted))
-	s.Bools(k.strict != nil, k.broken, k.failing, k.last.remote)
-	s.Uint(uint64(k.epoch))
-	if k.strict != nil {
-		k.strict.WriteState(s)
-	}
-	s.Octet(uint8(k.last.state))
-	s.Uint(uint64(k.last.epoch))
-	s.Text(k.last.holder)
-	s.Bytes(core.AppendConfig(nil, &k.terms))
-}
 
 // recordQuery reads lock.json once.
 type recordQuery struct {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
@@ -13,6 +14,7 @@ const maxNames = 16_384
 // nameState is one name: the claims on it in the order in which they came, and what this
 // process remembers of it.
 type nameState struct {
+	base.Shared
 	text       string
 	claims     []*claim
 	semaphores []*semaphore
@@ -192,6 +194,7 @@ func (c *Client) recall(now core.Instant, body []byte) (print uint64, since int6
 
 // watch is one key of which the host tells changes, and who wants to know.
 type watch struct {
+	base.Shared
 	key    string
 	begun  bool // the host has said that it watches
 	claims []*claim

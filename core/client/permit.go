@@ -27,11 +27,12 @@ type semaphore struct {
 	watched      *watch
 	// seen is what a notice of this step of the machine has shown: only the first of a step
 	// does, and all are of one look.
-	seen *core.Observed
+	seen *core.Observed `state:"scratch: of a step of the machine"`
 }
 
 // permitRole is the role of a claim that asks for a permit, or for a limit to be set.
 type permitRole struct {
+	base.Shared
 	of    *semaphore
 	first core.Event
 }
@@ -264,30 +265,3 @@ func (p *permitRole) command(c *Client, cl *claim, o order) {
 
 // stop implements role. The semaphore gives all back at once when the client closes.
 func (p *permitRole) stop() core.EventKind { return 0 }
-
-// copy implements role.
-func (p *permitRole) copy(t *copier) role {
-	twin := *p
-	twin.of = t.semaphore(p.of)
-	return &twin
-}
-
-// snapshot implements role.
-func (p *permitRole) snapshot(s *base.Snapshot) {
-	s.Octet(uint8(p.first.Kind))
-	s.Int(int64(p.first.Wait))
-	s.Uint(uint64(p.first.Capacity))
-	s.Uint(uint64(p.first.Width))
-	s.Uint(uint64(p.first.Weight))
-	s.Uint(uint64(p.first.Spare))
-	s.Uint(p.first.StoreLimit)
-	s.Bytes(p.first.Label)
-}
-
-func (s *semaphore) snapshot(w *base.Snapshot) {
-	w.Int(int64(s.ttl))
-	w.Int(int64(s.margin))
-	w.Bools(s.missed, s.IsArmed())
-	snapshotClaims(w, s.asks)
-	snapshotUnit(w, s.unit)
-}

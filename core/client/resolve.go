@@ -10,6 +10,7 @@ import (
 
 // abilities is what the client has found out about its store.
 type abilities struct {
+	base.Shared
 	creates resolve.Verdict
 	seen    string     // of resolve.Ignored: what was seen
 	warned  bool       // that auto falls back on lastwriter
@@ -103,6 +104,15 @@ func (b *pending) left(c *Client) core.Duration {
 // existsQuery is a claim whose name is asked for a lock.json.
 type existsQuery claim
 
+// WriteState implements core.Part: the claim's own is written once.
+func (q *existsQuery) WriteState(w *core.StateWriter) { w.Part((*claim)(q)) }
+
+// PartName implements core.Part.
+func (q *existsQuery) PartName() string { return "existsQuery" }
+
+// TwinIn implements core.Part.
+func (q *existsQuery) TwinIn(t core.Twins) any { return (*existsQuery)((*claim)(q).TwinIn(t).(*claim)) }
+
 // hear implements owner.
 func (q *existsQuery) hear(c *Client, u *unit, a *core.Action) {
 	cl := (*claim)(q)
@@ -124,6 +134,15 @@ func (q *existsQuery) hear(c *Client, u *unit, a *core.Action) {
 //	old        lock.json, released
 //	B                     auto: lock.json, v1 lives: waits . . . . . . lastwriter
 type yielding claim
+
+// WriteState implements core.Part: the claim's own is written once.
+func (y *yielding) WriteState(w *core.StateWriter) { w.Part((*claim)(y)) }
+
+// PartName implements core.Part.
+func (y *yielding) PartName() string { return "yielding" }
+
+// TwinIn implements core.Part.
+func (y *yielding) TwinIn(t core.Twins) any { return (*yielding)((*claim)(y).TwinIn(t).(*claim)) }
 
 // yield looks for a strict tenure where there can be one.
 func (c *Client) yield(cl *claim) {

@@ -297,6 +297,7 @@ func (c *Client) detachClaim(cl *claim) {
 
 // storeClock is the newest sample of the store's clock, and where it was taken.
 type storeClock struct {
+	base.Shared
 	stamp, at int64
 	owner     string // in the sample's key; "" before the first
 	begun     int64  // Mono of the latest sample

@@ -3,8 +3,736 @@
 package client
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
 )
+
+// WriteState writes the state of x.
+func (x *Client) WriteState(w *core.StateWriter) {
+	x.cfg.WriteState(w)
+	x.rng.WriteState(w)
+	if w.IsExact() {
+		x.now.WriteState(w)
+	}
+	x.outbox.WriteState(w)
+	w.Bool(x.more)
+	w.Int(int64(len(x.todo)))
+	for i := range x.todo {
+		x.todo[i].WriteState(w)
+	}
+	w.Part(&x.alarms)
+	w.Uint(x.last)
+	w.Int(int64(len(x.claims)))
+	for _, key := range slices.Sorted(maps.Keys(x.claims)) {
+		w.Uint(key)
+		base.WritePart(w, x.claims[key])
+	}
+	base.WritePart(w, x.oldest)
+	base.WritePart(w, x.newest)
+	w.Int(int64(len(x.names)))
+	for _, key := range slices.Sorted(maps.Keys(x.names)) {
+		w.Text(key)
+		base.WritePart(w, x.names[key])
+	}
+	x.known.WriteState(w)
+	w.Int(int64(len(x.watched)))
+	for _, key := range slices.Sorted(maps.Keys(x.watched)) {
+		w.Text(key)
+		base.WritePart(w, x.watched[key])
+	}
+	w.Int(int64(len(x.sessions)))
+	for i := range x.sessions {
+		base.WritePart(w, x.sessions[i])
+	}
+	w.Uint(x.sessionSerial)
+	w.Int(int64(len(x.semaphores)))
+	for i := range x.semaphores {
+		base.WritePart(w, x.semaphores[i])
+	}
+	w.Part(&x.store)
+	w.Part(&x.clock)
+	w.Int(int64(len(x.cleanups)))
+	for i := range x.cleanups {
+		base.WritePart(w, x.cleanups[i])
+	}
+	w.Int(int64(x.tidying))
+	w.Bool(x.closing)
+	w.Bool(x.served)
+	w.Bool(x.closed)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *Client) Detach(t core.Twins, of *Client) {
+	t[&of.alarms] = &x.alarms
+	t[&of.store] = &x.store
+	t[&of.clock] = &x.clock
+	x.outbox.Detach(t, &of.outbox)
+	x.todo = slices.Clone(x.todo)
+	for i := range x.todo {
+		x.todo[i].Detach(t, &of.todo[i])
+	}
+	x.alarms.Detach(t, &of.alarms)
+	x.claims = maps.Clone(x.claims)
+	for key := range x.claims {
+		x.claims[key] = base.TwinOf(t, x.claims[key])
+	}
+	x.oldest = base.TwinOf(t, x.oldest)
+	x.newest = base.TwinOf(t, x.newest)
+	x.names = maps.Clone(x.names)
+	for key := range x.names {
+		x.names[key] = base.TwinOf(t, x.names[key])
+	}
+	x.known.Detach(t, &of.known)
+	x.watched = maps.Clone(x.watched)
+	for key := range x.watched {
+		x.watched[key] = base.TwinOf(t, x.watched[key])
+	}
+	x.sessions = slices.Clone(x.sessions)
+	for i := range x.sessions {
+		x.sessions[i] = base.TwinOf(t, x.sessions[i])
+	}
+	x.semaphores = slices.Clone(x.semaphores)
+	for i := range x.semaphores {
+		x.semaphores[i] = base.TwinOf(t, x.semaphores[i])
+	}
+	x.store.Detach(t, &of.store)
+	x.clock.Detach(t, &of.clock)
+	x.cleanups = slices.Clone(x.cleanups)
+	for i := range x.cleanups {
+		x.cleanups[i] = base.TwinOf(t, x.cleanups[i])
+	}
+}
+
+// AppendState implements core.Machine.
+func (x *Client) AppendState(dst []byte) []byte { return core.AppendState(dst, x) }
+
+// Clone implements core.Machine.
+func (x *Client) Clone() core.Machine {
+	twin := *x
+	twin.Detach(core.Twins{}, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *job) WriteState(w *core.StateWriter) {
+	base.WritePart(w, x.unit)
+	base.WritePart(w, x.claim)
+	w.Uint(uint64(x.kind))
+	w.Uint(uint64(x.epoch))
+	w.Uint(uint64(x.reason))
+	w.Uint(uint64(x.class))
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *job) Detach(t core.Twins, of *job) {
+	x.unit = base.TwinOf(t, x.unit)
+	x.claim = base.TwinOf(t, x.claim)
+}
+
+// WriteState writes the state of x.
+func (x *unit) WriteState(w *core.StateWriter) {
+	w.Part(&x.Alarm)
+	x.Sender.WriteState(w)
+	if w.Bool(x.machine != nil); x.machine != nil {
+		w.Machine(x, x.machine)
+	}
+	base.WritePart(w, x.owner)
+	w.Uint(x.claim)
+	w.Bool(x.gone)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *unit) Detach(t core.Twins, of *unit) {
+	t[&of.Alarm] = &x.Alarm
+	x.Alarm.Detach(t, &of.Alarm)
+	if x.machine != nil {
+		x.machine = x.machine.Clone().(base.Reporting)
+	}
+	x.owner = base.TwinOf(t, x.owner)
+}
+
+// PartName implements core.Part.
+func (x *unit) PartName() string { return "client.unit" }
+
+// TwinIn implements core.Part.
+func (x *unit) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *abilities) WriteState(w *core.StateWriter) {
+	w.Uint(uint64(x.creates))
+	w.Text(x.seen)
+	w.Bool(x.warned)
+	x.reach.WriteState(w)
+	base.WritePart(w, x.asking)
+	w.Int(int64(len(x.waiting)))
+	for i := range x.waiting {
+		base.WritePart(w, x.waiting[i])
+	}
+	w.Text(x.own)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *abilities) Detach(t core.Twins, of *abilities) {
+	x.asking = base.TwinOf(t, x.asking)
+	x.waiting = slices.Clone(x.waiting)
+	for i := range x.waiting {
+		x.waiting[i] = base.TwinOf(t, x.waiting[i])
+	}
+}
+
+// PartName implements core.Part.
+func (x *abilities) PartName() string { return "client.abilities" }
+
+// TwinIn implements core.Part.
+func (x *abilities) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *claim) WriteState(w *core.StateWriter) {
+	w.Uint(x.number)
+	base.WritePart(w, x.prev)
+	base.WritePart(w, x.next)
+	base.WritePart(w, x.as)
+	base.WritePart(w, x.name)
+	base.WritePart(w, x.unit)
+	if w.Bool(x.parked != nil); x.parked != nil {
+		w.Machine(x, x.parked)
+	}
+	base.WritePart(w, x.session)
+	if w.Bool(x.pending != nil); x.pending != nil {
+		x.pending.WriteState(w)
+	}
+	w.Int(int64(len(x.watches)))
+	for i := range x.watches {
+		base.WritePart(w, x.watches[i])
+	}
+	if w.Bool(x.handover != nil); x.handover != nil {
+		x.handover.WriteState(w)
+	}
+	base.WritePart(w, x.delay)
+	w.Uint(uint64(x.protocol))
+	w.Int(x.looked)
+	w.Int(int64(x.calls))
+	x.belief.WriteState(w)
+	w.Uint(uint64(x.state))
+	w.Bool(x.woken)
+	w.Bool(x.missed)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *claim) Detach(t core.Twins, of *claim) {
+	x.prev = base.TwinOf(t, x.prev)
+	x.next = base.TwinOf(t, x.next)
+	x.as = base.TwinOf(t, x.as)
+	x.name = base.TwinOf(t, x.name)
+	x.unit = base.TwinOf(t, x.unit)
+	x.session = base.TwinOf(t, x.session)
+	if x.pending != nil {
+		twin := *x.pending
+		twin.Detach(t, x.pending)
+		x.pending = &twin
+	}
+	x.watches = slices.Clone(x.watches)
+	for i := range x.watches {
+		x.watches[i] = base.TwinOf(t, x.watches[i])
+	}
+	if x.handover != nil {
+		twin := *x.handover
+		x.handover = &twin
+	}
+	x.delay = base.TwinOf(t, x.delay)
+}
+
+// PartName implements core.Part.
+func (x *claim) PartName() string { return "client.claim" }
+
+// TwinIn implements core.Part.
+func (x *claim) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *cleanup) WriteState(w *core.StateWriter) {
+	w.Part(&x.Alarm)
+	x.Sender.WriteState(w)
+	x.action.WriteState(w)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *cleanup) Detach(t core.Twins, of *cleanup) {
+	t[&of.Alarm] = &x.Alarm
+	x.Alarm.Detach(t, &of.Alarm)
+	x.action.Detach()
+}
+
+// PartName implements core.Part.
+func (x *cleanup) PartName() string { return "client.cleanup" }
+
+// TwinIn implements core.Part.
+func (x *cleanup) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *delay) WriteState(w *core.StateWriter) {
+	w.Part(&x.Alarm)
+	base.WritePart(w, x.claim)
+	w.Uint(uint64(x.kind))
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *delay) Detach(t core.Twins, of *delay) {
+	t[&of.Alarm] = &x.Alarm
+	x.Alarm.Detach(t, &of.Alarm)
+	x.claim = base.TwinOf(t, x.claim)
+}
+
+// PartName implements core.Part.
+func (x *delay) PartName() string { return "client.delay" }
+
+// TwinIn implements core.Part.
+func (x *delay) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *inspectRole) WriteState(w *core.StateWriter) {
+	w.Uint(uint64(x.kind))
+	x.terms.WriteState(w)
+	w.Uint(uint64(x.wanted))
+	if w.Bool(x.strict != nil); x.strict != nil {
+		x.strict.WriteState(w)
+	}
+	x.last.WriteState(w)
+	w.Bool(x.failing)
+	w.Bool(x.broken)
+	w.Uint(uint64(x.epoch))
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *inspectRole) Detach(t core.Twins, of *inspectRole) {
+	if x.strict != nil {
+		twin := *x.strict
+		twin.Detach()
+		x.strict = &twin
+	}
+}
+
+// PartName implements core.Part.
+func (x *inspectRole) PartName() string { return "client.inspectRole" }
+
+// TwinIn implements core.Part.
+func (x *inspectRole) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *shown) WriteState(w *core.StateWriter) {
+	w.Uint(uint64(x.state))
+	w.Uint(uint64(x.epoch))
+	w.Text(x.holder)
+	w.Bool(x.remote)
+}
+
+// WriteState writes the state of x.
+func (x joinRole) WriteState(w *core.StateWriter) {
+}
+
+// PartName implements core.Part.
+func (x joinRole) PartName() string { return "client.joinRole" }
+
+// TwinIn implements core.Part.
+func (x joinRole) TwinIn(t core.Twins) any {
+	return x
+}
+
+// WriteState writes the state of x.
+func (x leaseRole) WriteState(w *core.StateWriter) {
+}
+
+// PartName implements core.Part.
+func (x leaseRole) PartName() string { return "client.leaseRole" }
+
+// TwinIn implements core.Part.
+func (x leaseRole) TwinIn(t core.Twins) any {
+	return x
+}
+
+// WriteState writes the state of x.
+func (x *nameState) WriteState(w *core.StateWriter) {
+	w.Text(x.text)
+	w.Int(int64(len(x.claims)))
+	for i := range x.claims {
+		base.WritePart(w, x.claims[i])
+	}
+	w.Int(int64(len(x.semaphores)))
+	for i := range x.semaphores {
+		base.WritePart(w, x.semaphores[i])
+	}
+	x.last.WriteState(w)
+	w.Uint(x.kept)
+	w.Bool(x.isListed)
+	base.WritePart(w, x.prev)
+	base.WritePart(w, x.next)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *nameState) Detach(t core.Twins, of *nameState) {
+	x.claims = slices.Clone(x.claims)
+	for i := range x.claims {
+		x.claims[i] = base.TwinOf(t, x.claims[i])
+	}
+	x.semaphores = slices.Clone(x.semaphores)
+	for i := range x.semaphores {
+		x.semaphores[i] = base.TwinOf(t, x.semaphores[i])
+	}
+	x.prev = base.TwinOf(t, x.prev)
+	x.next = base.TwinOf(t, x.next)
+}
+
+// PartName implements core.Part.
+func (x *nameState) PartName() string { return "client.nameState" }
+
+// TwinIn implements core.Part.
+func (x *nameState) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *semaphore) WriteState(w *core.StateWriter) {
+	w.Part(&x.Alarm)
+	base.WritePart(w, x.name)
+	w.Int(int64(x.ttl))
+	w.Int(int64(x.margin))
+	base.WritePart(w, x.unit)
+	base.WritePart(w, x.session)
+	w.Int(int64(len(x.asks)))
+	for i := range x.asks {
+		base.WritePart(w, x.asks[i])
+	}
+	w.Bool(x.missed)
+	base.WritePart(w, x.watched)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *semaphore) Detach(t core.Twins, of *semaphore) {
+	t[&of.Alarm] = &x.Alarm
+	x.Alarm.Detach(t, &of.Alarm)
+	x.name = base.TwinOf(t, x.name)
+	x.unit = base.TwinOf(t, x.unit)
+	x.session = base.TwinOf(t, x.session)
+	x.asks = slices.Clone(x.asks)
+	for i := range x.asks {
+		x.asks[i] = base.TwinOf(t, x.asks[i])
+	}
+	x.watched = base.TwinOf(t, x.watched)
+	x.seen = nil
+}
+
+// PartName implements core.Part.
+func (x *semaphore) PartName() string { return "client.semaphore" }
+
+// TwinIn implements core.Part.
+func (x *semaphore) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *session) WriteState(w *core.StateWriter) {
+	w.Part(&x.Alarm)
+	w.Int(int64(x.ttl))
+	w.Int(int64(x.margin))
+	w.Uint(uint64(x.state))
+	base.WritePart(w, x.unit)
+	w.Uint(x.number)
+	w.Text(x.id)
+	w.Int(x.until)
+	w.Uint(x.calls)
+	w.Uint(uint64(x.end))
+	w.Int(int64(x.users))
+	base.WritePart(w, x.call)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *session) Detach(t core.Twins, of *session) {
+	t[&of.Alarm] = &x.Alarm
+	x.Alarm.Detach(t, &of.Alarm)
+	x.unit = base.TwinOf(t, x.unit)
+	x.call = base.TwinOf(t, x.call)
+}
+
+// PartName implements core.Part.
+func (x *session) PartName() string { return "client.session" }
+
+// TwinIn implements core.Part.
+func (x *session) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *watch) WriteState(w *core.StateWriter) {
+	w.Text(x.key)
+	w.Bool(x.begun)
+	w.Int(int64(len(x.claims)))
+	for i := range x.claims {
+		base.WritePart(w, x.claims[i])
+	}
+	w.Int(int64(len(x.units)))
+	for i := range x.units {
+		base.WritePart(w, x.units[i])
+	}
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *watch) Detach(t core.Twins, of *watch) {
+	x.claims = slices.Clone(x.claims)
+	for i := range x.claims {
+		x.claims[i] = base.TwinOf(t, x.claims[i])
+	}
+	x.units = slices.Clone(x.units)
+	for i := range x.units {
+		x.units[i] = base.TwinOf(t, x.units[i])
+	}
+}
+
+// PartName implements core.Part.
+func (x *watch) PartName() string { return "client.watch" }
+
+// TwinIn implements core.Part.
+func (x *watch) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *remembered) WriteState(w *core.StateWriter) {
+	w.Uint(uint64(x.epoch))
+	w.Int(x.at)
+	w.Int(x.looked)
+}
+
+// WriteState writes the state of x.
+func (x *permitRole) WriteState(w *core.StateWriter) {
+	base.WritePart(w, x.of)
+	x.first.WriteState(w)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *permitRole) Detach(t core.Twins, of *permitRole) {
+	x.of = base.TwinOf(t, x.of)
+	x.first.Detach()
+}
+
+// PartName implements core.Part.
+func (x *permitRole) PartName() string { return "client.permitRole" }
+
+// TwinIn implements core.Part.
+func (x *permitRole) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *renewRole) WriteState(w *core.StateWriter) {
+	x.held.WriteState(w)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *renewRole) Detach(t core.Twins, of *renewRole) {
+	x.held.Detach()
+}
+
+// PartName implements core.Part.
+func (x *renewRole) PartName() string { return "client.renewRole" }
+
+// TwinIn implements core.Part.
+func (x *renewRole) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *storeClock) WriteState(w *core.StateWriter) {
+	w.Int(x.stamp)
+	w.Int(x.at)
+	w.Text(x.owner)
+	w.Int(x.begun)
+	base.WritePart(w, x.unit)
+	w.Int(int64(len(x.askers)))
+	for i := range x.askers {
+		base.WritePart(w, x.askers[i])
+	}
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *storeClock) Detach(t core.Twins, of *storeClock) {
+	x.unit = base.TwinOf(t, x.unit)
+	x.askers = slices.Clone(x.askers)
+	for i := range x.askers {
+		x.askers[i] = base.TwinOf(t, x.askers[i])
+	}
+}
+
+// PartName implements core.Part.
+func (x *storeClock) PartName() string { return "client.storeClock" }
+
+// TwinIn implements core.Part.
+func (x *storeClock) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *workRole) WriteState(w *core.StateWriter) {
+	w.Bool(x.remote)
+	w.Bool(x.memo)
+	w.Text(x.leaseKey)
+	w.Bool(x.told)
+	w.Bool(x.decided)
+}
+
+// PartName implements core.Part.
+func (x *workRole) PartName() string { return "client.workRole" }
+
+// TwinIn implements core.Part.
+func (x *workRole) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *pending) WriteState(w *core.StateWriter) {
+	w.Uint(uint64(x.kind))
+	base.WritePart(w, x.as)
+	w.Uint(uint64(x.machine))
+	x.query.WriteState(w)
+	x.terms.WriteState(w)
+	w.Int(int64(x.wait))
+	w.Int(x.at)
+	w.Uint(x.printed)
+	w.Int(x.since)
+	x.last.WriteState(w)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *pending) Detach(t core.Twins, of *pending) {
+	x.as = base.TwinOf(t, x.as)
+}
+
+// WriteState writes the state of x.
+func (x *handover) WriteState(w *core.StateWriter) {
+	w.Uint(uint64(x.epoch))
+	w.Bool(x.given)
+	w.Int(x.looked)
+	w.Int(x.freed)
+	w.Uint(uint64(x.record))
+	w.Bool(x.wrote)
+}
+
+// WriteState writes the state of x.
+func (x *belief) WriteState(w *core.StateWriter) {
+	w.Uint(uint64(x.epoch))
+	w.Int(x.at)
+	w.Uint(x.on)
+	w.Int(x.cappedAt)
+}
+
+// WriteState writes the state of x.
+func (x *rememberedNames) WriteState(w *core.StateWriter) {
+	base.WritePart(w, x.oldest)
+	base.WritePart(w, x.newest)
+	w.Int(int64(x.n))
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *rememberedNames) Detach(t core.Twins, of *rememberedNames) {
+	x.oldest = base.TwinOf(t, x.oldest)
+	x.newest = base.TwinOf(t, x.newest)
+}
 
 // WriteState writes the state of x.
 func (x *recordQuery) WriteState(w *core.StateWriter) {

@@ -15,10 +15,7 @@ import (
 const tidyPatience = core.Second / 2
 
 // leaseRole is the role of a claim that acquires a lease, or releases one that was printed.
-type leaseRole struct{ plain }
-
-// copy implements role.
-func (leaseRole) copy(*copier) role { return leaseRole{} }
+type leaseRole struct{ base.Shared }
 
 // begin implements role.
 func (leaseRole) begin(c *Client, cl *claim) {
@@ -112,10 +109,7 @@ func (cl *claim) isTidying() bool {
 }
 
 // joinRole is the role of a claim that keeps a lease alive that another process acquired.
-type joinRole struct{ plain }
-
-// copy implements role.
-func (joinRole) copy(*copier) role { return joinRole{} }
+type joinRole struct{ base.Shared }
 
 // begin implements role.
 func (joinRole) begin(c *Client, cl *claim) {
@@ -145,16 +139,6 @@ func (joinRole) stop() core.EventKind { return core.EventLeave }
 type renewRole struct {
 	joinRole
 	held core.Action // under lastwriter, whose joining is no write
-}
-
-// copy implements role.
-func (r *renewRole) copy(*copier) role { return &renewRole{held: r.held} }
-
-// snapshot implements role.
-func (r *renewRole) snapshot(s *base.Snapshot) {
-	s.Octet(uint8(r.held.Kind))
-	s.Int(r.held.Wall)
-	s.Uint(uint64(r.held.Token))
 }
 
 // hear implements role.
@@ -353,12 +337,4 @@ func (h *handover) fromDead(protocol core.Protocol, token core.Epoch) bool {
 		return !h.given && h.epoch != 0 && token == h.epoch+1
 	}
 	return h.record == core.ObservedHeld || h.record == core.ObservedStale || h.record == core.ObservedCorrupt
-}
-
-func (h *handover) snapshot(s *base.Snapshot) {
-	s.Uint(uint64(h.epoch))
-	s.Bools(h.given, h.wrote)
-	s.Int(h.looked)
-	s.Int(h.freed)
-	s.Octet(uint8(h.record))
 }

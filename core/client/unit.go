@@ -19,6 +19,7 @@ type unit struct {
 
 // owner hears what a unit's machine says.
 type owner interface {
+	core.Part
 	// hear takes a notice; requests and the wake were taken before.
 	hear(c *Client, u *unit, a *core.Action)
 	// stepped follows the machine's state, after all actions of one of its steps.

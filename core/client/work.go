@@ -8,6 +8,7 @@ import (
 
 // workRole is the role of a claim that wants the result of a piece of work, or does the work.
 type workRole struct {
+	base.Shared
 	remote   bool
 	memo     bool   // failures are kept too
 	leaseKey string // what changes when the lease that is waited for does
@@ -231,15 +232,3 @@ func (w *workRole) command(c *Client, cl *claim, o order) {
 
 // stop implements role.
 func (w *workRole) stop() core.EventKind { return core.EventRelease }
-
-// copy implements role.
-func (w *workRole) copy(*copier) role {
-	twin := *w
-	return &twin
-}
-
-// snapshot implements role.
-func (w *workRole) snapshot(s *base.Snapshot) {
-	s.Bools(w.remote, w.memo, w.told, w.decided)
-	s.Text(w.leaseKey)
-}

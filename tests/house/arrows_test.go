@@ -32,7 +32,7 @@ var arrows = []arrow{
 	{dir: "core/internal/octets", banned: noIO},
 	{dir: "core/internal/jsontext", ours: []string{"core/internal/octets"}, banned: noIO},
 	{dir: "core/internal/base", ours: []string{"core", "core/internal/octets"}, banned: noIO},
-	{dir: "core/internal/alarms", ours: []string{"core/internal/base"}, banned: noIO},
+	{dir: "core/internal/alarms", ours: []string{"core", "core/internal/base"}, banned: noIO},
 	{dir: "core/internal/outbox", ours: []string{"core", "core/internal/alarms", "core/internal/base"}, banned: noIO},
 	{dir: "core/internal/lockfile", ours: []string{"core", "core/internal/base", "core/internal/jsontext"}, banned: noIO},
 	{dir: "core/internal/lastwriter", ours: []string{"core", "core/internal/base", "core/internal/lockfile"}, banned: noIO},

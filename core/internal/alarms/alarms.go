@@ -5,13 +5,15 @@ import (
 	"container/heap"
 	"slices"
 
+	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 )
 
 // Alarm is one instant at which something is to be done. It is embedded in what does it.
 type Alarm struct {
-	At     int64 // Mono
-	Rings  any   // what it is embedded in
+	base.Shared
+	At     int64     // Mono
+	Rings  core.Part // what it is embedded in; nil before it was armed
 	serial uint64
 	index  int // in the heap, from 1; 0 outside
 }
@@ -19,22 +21,22 @@ type Alarm struct {
 // IsArmed reports whether it will ring.
 func (a *Alarm) IsArmed() bool { return a.index != 0 }
 
-// Snapshot writes when it rings, if it is armed.
-func (a *Alarm) Snapshot(s *base.Snapshot) {
-	s.Bools(a.IsArmed())
-	if a.IsArmed() {
-		s.Int(a.At)
+// WriteState writes when it rings, if it is armed.
+func (a *Alarm) WriteState(w *core.StateWriter) {
+	if w.Bool(a.IsArmed()); a.IsArmed() {
+		w.Due(a.At)
 	}
 }
 
 // Alarms are those that are armed; of two at one instant the one that was set first is first.
 type Alarms struct {
+	base.Shared
 	all    queue
 	serial uint64
 }
 
 // Arm sets an alarm, or moves it; at base.Unset it takes it away.
-func (s *Alarms) Arm(a *Alarm, rings any, at int64) {
+func (s *Alarms) Arm(a *Alarm, rings core.Part, at int64) {
 	switch {
 	case at == base.Unset:
 		s.Disarm(a)
@@ -69,25 +71,28 @@ func (s *Alarms) First() *Alarm {
 // IsDue reports whether one has rung by now.
 func (s *Alarms) IsDue(now int64) bool { return len(s.all) > 0 && s.all[0].At <= now }
 
-// InOrder lists them as they ring.
-func (s *Alarms) InOrder() []*Alarm {
-	all := slices.Clone(s.all)
-	slices.SortFunc(all, func(a, b *Alarm) int {
+// WriteState writes what rings, in that order.
+func (s *Alarms) WriteState(w *core.StateWriter) {
+	all := slices.SortedFunc(slices.Values(s.all), func(a, b *Alarm) int {
 		if a.isBefore(b) {
 			return -1
 		}
 		return 1
 	})
-	return all
+	w.Int(int64(len(all)))
+	for _, a := range all {
+		w.Part(a.Rings)
+	}
 }
 
-// Clone is a copy, in which twin is the copy of each alarm.
-func (s *Alarms) Clone(twin func(*Alarm) *Alarm) Alarms {
-	other := Alarms{all: make(queue, len(s.all)), serial: s.serial}
-	for i, a := range s.all {
-		other.all[i] = twin(a)
+// Detach gives s, which is a copy, the copies of the alarms. Those are in the copies of what
+// they are embedded in.
+func (s *Alarms) Detach(t core.Twins, of *Alarms) {
+	s.all = slices.Clone(s.all)
+	for i, a := range of.all {
+		a.Rings.TwinIn(t)
+		s.all[i] = t[a].(*Alarm)
 	}
-	return other
 }
 
 func (a *Alarm) isBefore(b *Alarm) bool {

@@ -28,6 +28,7 @@ type Reporting interface {
 
 // Parked is a machine at rest.
 type Parked interface {
+	WriteState(w *core.StateWriter)
 	// Unpark is the machine as it was.
 	Unpark() Reporting
 }

@@ -26,6 +26,8 @@ type loader struct {
 	fset   *token.FileSet
 	loaded map[string]*types.Package
 	where  build.Context
+	// written are the files of copies that there are.
+	written []string
 }
 
 func newLoader(dir string) *loader {
@@ -78,6 +80,9 @@ func (l *loader) Import(name string) (*types.Package, error) {
 func (l *loader) machines() (all []*types.Named, err error) {
 	err = filepath.WalkDir(l.dir, func(dir string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
+			if entry != nil && entry.Name() == stateFile {
+				l.written = append(l.written, dir)
+			}
 			return err
 		}
 		below, _ := filepath.Rel(l.dir, dir)
@@ -105,7 +110,8 @@ func (l *loader) partsOf(machines []*types.Named) (map[*types.Package][]*types.N
 	visit = func(t types.Type) error {
 		if named := structOf(t); named != nil {
 			pkg := named.Obj().Pkg()
-			if slices.Contains(parts[pkg], named) || l.byHand(named, "WriteState") && (l.byHand(named, "Detach") || !l.hasBuffers(named)) {
+			hasAll := l.byHand(named, "TwinIn") || !l.isShared(named) && (l.byHand(named, "Detach") || !l.hasBuffers(named))
+			if l.byHand(named, "WriteState") && hasAll || slices.Contains(parts[pkg], named) {
 				return nil
 			}
 			if !strings.HasPrefix(pkg.Path(), corePath) {
@@ -119,8 +125,17 @@ func (l *loader) partsOf(machines []*types.Named) (map[*types.Package][]*types.N
 				return visit(f.typ)
 			})
 		}
-		if element := elementOf(underlying(t)); element != nil {
-			return visit(element)
+		switch u := underlying(t).(type) {
+		case *types.Interface:
+			for _, name := range l.partsIn(t) {
+				if err := visit(name); err != nil {
+					return err
+				}
+			}
+		default:
+			if element := elementOf(u); element != nil {
+				return visit(element)
+			}
 		}
 		return nil
 	}
@@ -142,8 +157,8 @@ func (l *loader) byHand(named *types.Named, name string) bool {
 	return false
 }
 
-// isPart reports whether a type has a WriteState, by hand or generated.
-func (l *loader) isPart(t types.Type) bool {
+// hasState reports whether a type has a WriteState, by hand or generated.
+func (l *loader) hasState(t types.Type) bool {
 	named, ok := t.(*types.Named)
 	return ok && (structOf(t) != nil || l.byHand(named.Origin(), "WriteState"))
 }
@@ -159,7 +174,7 @@ func (l *loader) hasBuffers(t types.Type) bool {
 		found := false
 		if named := structOf(t); named != nil {
 			_ = l.eachField(named, func(f field) error {
-				found = found || f.how != fixed && l.hasBuffers(f.typ)
+				found = found || f.how != fixed && f.how != constant && l.hasBuffers(f.typ)
 				return nil
 			})
 		}
@@ -189,6 +204,8 @@ func elementOf(t types.Type) types.Type {
 		return t.Elem()
 	case *types.Pointer:
 		return t.Elem()
+	case *types.Map:
+		return t.Elem()
 	}
 	return nil
 }
@@ -206,12 +223,97 @@ func underlying(t types.Type) types.Type {
 	return t.Underlying()
 }
 
-// isMachine reports whether an interface is of machines.
-func isMachine(t *types.Interface) bool {
+// has reports whether an interface has a method.
+func has(t *types.Interface, name string) bool {
 	for m := range t.Methods() {
-		if m.Name() == "Clone" {
+		if m.Name() == name {
 			return true
 		}
 	}
 	return false
+}
+
+// partsIn are the shared structs of the package that declares an interface of parts: each of
+// them may stand in it.
+func (l *loader) partsIn(t types.Type) (all []types.Type) {
+	named, ok := t.(*types.Named)
+	if !ok || !has(named.Underlying().(*types.Interface), "TwinIn") || named.Obj().Pkg().Path() == corePath {
+		return nil
+	}
+	scope := named.Obj().Pkg().Scope()
+	for _, name := range scope.Names() {
+		if part := structOf(scope.Lookup(name).Type()); part != nil && l.isShared(part) {
+			all = append(all, part)
+		}
+	}
+	return all
+}
+
+// isShared reports whether a struct embeds base.Shared, or a part that does.
+func (l *loader) isShared(t types.Type) bool {
+	named := structOf(t)
+	if named == nil {
+		return false
+	}
+	if named.Obj().Pkg().Path() == corePath+"/internal/base" && named.Obj().Name() == "Shared" {
+		return true
+	}
+	s := named.Underlying().(*types.Struct)
+	for f := range s.Fields() {
+		if f.Embedded() && l.isShared(f.Type()) {
+			return true
+		}
+	}
+	return false
+}
+
+// leadsToPart reports whether a type is a pointer to a part, or an interface of parts.
+func (l *loader) leadsToPart(t types.Type) bool {
+	switch u := underlying(t).(type) {
+	case *types.Pointer:
+		return l.isShared(u.Elem())
+	case *types.Interface:
+		return has(u, "TwinIn")
+	}
+	return false
+}
+
+// isEmpty reports whether a type is a struct without anything in it.
+func isEmpty(t types.Type) bool {
+	s, ok := t.Underlying().(*types.Struct)
+	if !ok {
+		return false
+	}
+	for f := range s.Fields() {
+		if !isEmpty(f.Type()) {
+			return false
+		}
+	}
+	return true
+}
+
+// isGraph reports whether the copy of a struct needs the copies of parts.
+func (l *loader) isGraph(t types.Type) bool { return l.reaches(t, map[types.Type]bool{}) }
+
+func (l *loader) reaches(t types.Type, met map[types.Type]bool) (found bool) {
+	if l.isShared(t) {
+		return true
+	}
+	if met[t] {
+		return false
+	}
+	met[t] = true
+	if named := structOf(t); named != nil {
+		_ = l.eachField(named, func(f field) error {
+			found = found || f.how != fixed && f.how != scratch && f.how != constant && l.reaches(f.typ, met)
+			return nil
+		})
+		return found
+	}
+	u := underlying(t)
+	if i, ok := u.(*types.Interface); ok {
+		return has(i, "TwinIn")
+	}
+	element := elementOf(u)
+	return element != nil && l.reaches(element, met)
 }

@@ -13,7 +13,7 @@ func (x *Invocation) WriteState(w *core.StateWriter) {
 	x.Machine.WriteState(w)
 	w.Uint(uint64(x.state))
 	if w.Bool(x.Inner != nil); x.Inner != nil {
-		w.Machine(x.Inner)
+		w.Machine(x, x.Inner)
 	}
 	w.Due(x.InnerWake)
 	w.Uint(x.before)

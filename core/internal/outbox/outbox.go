@@ -23,9 +23,9 @@ const (
 // A quarter of the slots, and one at the least, is kept for beats: what keeps a claim must not wait
 // behind polls, however many of these hang. So there are two slots at the least.
 type Outbox struct {
-	Actions
-	alarms *alarms.Alarms
-	table  table
+	Actions `state:"scratch: of the latest Step"`
+	alarms  *alarms.Alarms
+	table   table
 
 	slots     [2]int // for beats and the usual together, and for transfers
 	usual     int    // the most of the usual
@@ -53,11 +53,14 @@ const (
 )
 
 // Owner is who asks for requests; it embeds a Sender.
-type Owner interface{ Sending() *Sender }
+type Owner interface {
+	core.Part
+	Sending() *Sender
+}
 
 // Sender is what an owner has under way.
 type Sender struct {
-	Mask    core.RequestID    // of the owner's own ids: which of its requests may be under way together
+	Mask    core.RequestID    `state:"fixed: it follows from the machine"` // of the owner's own ids: which of its requests may be under way together
 	Direct  bool              // it does not wait for a store that asks to be left alone
 	flights [4]core.RequestID // by the owner's id, masked; 0 is none
 }
@@ -68,9 +71,9 @@ func (s *Sender) Sending() *Sender { return s }
 // Flight is a request that was not answered yet.
 type Flight struct {
 	Owner      Owner          // nil: nobody wants its answer
-	OwnersID   core.RequestID // the owner's own id
+	OwnersID   core.RequestID `state:"of Owner"` // the owner's own id
 	Verb       core.ActionKind
-	Asked      int64 // Mono
+	Asked      int64 `state:"exact: it is only told to people"` // Mono
 	id         core.RequestID
 	overwrites bool
 	ended      bool // the host was asked to end it, and its answer is wanted
@@ -126,7 +129,7 @@ func (o *Outbox) Send(of Owner, lane Lane, claim uint64, a *core.Action, now int
 	}
 	q := &Queued{action: *a, deadline: deadline}
 	q.action.Body = append([]byte(nil), a.Body...) // the owner writes the next one over it
-	q.action.Claim = claim
+	q.action.Claim, q.action.Request = claim, 0
 	f.queued = q
 	*at = o.table.add(&f)
 	if q.id = *at; begins > now {
@@ -240,7 +243,7 @@ func (o *Outbox) abandon(of Owner, id core.RequestID) {
 	if f == nil || f.Owner != of {
 		return
 	}
-	f.Owner = nil
+	f.Owner, f.OwnersID = nil, 0
 	if q := f.queued; q != nil {
 		q.over = true
 		o.alarms.Disarm(&q.Alarm)

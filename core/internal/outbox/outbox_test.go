@@ -10,6 +10,14 @@ import (
 
 const limit = 10 * core.Second
 
+// owner owns requests.
+type owner struct {
+	Sender
+	part
+}
+
+type part struct{ core.Part }
+
 // box is an outbox with its alarms.
 type box struct {
 	*testing.T
@@ -26,8 +34,8 @@ func newBox(t *testing.T, slots, transfers uint64) *box {
 }
 
 // ask sends a request of a new owner.
-func (b *box) ask(lane Lane) *Sender {
-	of := &Sender{}
+func (b *box) ask(lane Lane) *owner {
+	of := &owner{}
 	b.Send(of, lane, 7, &core.Action{Kind: core.ActionPut, Key: "k", Body: []byte("b"), Limit: limit}, b.now)
 	return of
 }
@@ -128,7 +136,7 @@ func TestRest(t *testing.T) {
 	b.want("before", 1)
 	b.answer(1, core.OutcomeUnknown, core.ClassThrottled, limit/4)
 	b.ask(Beat)
-	direct := &Sender{Direct: true}
+	direct := &owner{Sender: Sender{Direct: true}}
 	b.Send(direct, Usual, 0, &core.Action{Kind: core.ActionPut, Limit: limit}, b.now)
 	b.want("only who does not wait", 3)
 	b.pass(limit / 4)

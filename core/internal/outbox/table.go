@@ -55,8 +55,11 @@ func (t *table) isEmpty() bool {
 	return !slices.ContainsFunc(t.flights, func(f Flight) bool { return f.id != 0 })
 }
 
-// inOrder lists the flights in the order of their ids.
-func (t *table) inOrder() []*Flight {
+// WriteState writes the flights in the order of their ids, wherever they stand.
+func (t *table) WriteState(w *core.StateWriter) {
+	if w.IsExact() {
+		w.Request(t.issued)
+	}
 	var all []*Flight
 	for i := range t.flights {
 		if t.flights[i].id != 0 {
@@ -64,7 +67,10 @@ func (t *table) inOrder() []*Flight {
 		}
 	}
 	slices.SortFunc(all, func(a, b *Flight) int { return cmp.Compare(a.id, b.id) })
-	return all
+	w.Int(int64(len(all)))
+	for _, f := range all {
+		f.WriteState(w)
+	}
 }
 
 // Check is what is wrong with an answer, or "".

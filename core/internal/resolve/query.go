@@ -1,10 +1,7 @@
 // Package resolve finds out by which protocol a name is kept, and what the store can do.
 package resolve
 
-import (
-	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/core/internal/base"
-)
+import "github.com/mopslock/mopslock/core"
 
 // Query is what is known of how a name is kept. Next says what is to be done to know more.
 //
@@ -176,15 +173,4 @@ func (q *Query) NotTried(reason core.Reason, class core.Class, over bool) Step {
 		q.Reason, q.Class = reason, class
 	}
 	return TryStore
-}
-
-// Snapshot writes the state.
-func (q *Query) Snapshot(s *base.Snapshot) {
-	s.Octet(uint8(q.Use))
-	s.Octet(uint8(q.Protocol))
-	s.Bools(q.Memoizes, q.Leased, q.LockFile)
-	s.Octet(uint8(q.Reason))
-	s.Octet(uint8(q.Class))
-	s.Octet(uint8(q.asked))
-	s.Bools(q.memo, q.recalled, q.recent, q.record, q.untried, q.refused, q.result)
 }

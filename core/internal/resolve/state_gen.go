@@ -7,6 +7,25 @@ import (
 )
 
 // WriteState writes the state of x.
+func (x *Query) WriteState(w *core.StateWriter) {
+	w.Uint(uint64(x.Use))
+	w.Uint(uint64(x.Protocol))
+	w.Bool(x.Memoizes)
+	w.Bool(x.Leased)
+	w.Bool(x.LockFile)
+	w.Uint(uint64(x.Reason))
+	w.Uint(uint64(x.Class))
+	w.Uint(uint64(x.asked))
+	w.Bool(x.memo)
+	w.Bool(x.recalled)
+	w.Bool(x.recent)
+	w.Bool(x.record)
+	w.Bool(x.untried)
+	w.Bool(x.refused)
+	w.Bool(x.result)
+}
+
+// WriteState writes the state of x.
 func (x *ExistsQuery) WriteState(w *core.StateWriter) {
 	x.Patience.WriteState(w)
 	w.Text(x.Key)

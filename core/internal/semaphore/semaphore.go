@@ -52,7 +52,7 @@ type Semaphore struct {
 // ask is one thing that the host wants: a permit, or a limit.
 type ask struct {
 	Number  uint64 // the host's
-	ID      string // the permit's
+	ID      string `state:"id"` // the permit's
 	Phase   AskPhase
 	isLimit bool
 	limit   uint64

@@ -71,7 +71,7 @@ func (x *Semaphore) Clone() core.Machine {
 // WriteState writes the state of x.
 func (x *ask) WriteState(w *core.StateWriter) {
 	w.Uint(x.Number)
-	w.Text(x.ID)
+	w.ID(x.ID)
 	w.Uint(uint64(x.Phase))
 	w.Bool(x.isLimit)
 	w.Uint(x.limit)
