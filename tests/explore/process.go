@@ -77,6 +77,9 @@ func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		if a := &actions[i]; a.Kind == core.ActionRenewed && v == nil {
 			v = check.Renewed(now.Mono, before.Relied(a), a.At)
 		}
+		if s := before.StandsOn(actions[i].Claim); s != nil && v == nil {
+			v = check.Tells(actions[:i+1], s.Number, s.Until <= now.Mono)
+		}
 	}
 	if c := p.BelievesCalled(ev.Body); call && c != nil && v == nil {
 		v = &check.Violation{Checker: check.CallEndsBelief, Text: p.actor + " was called, and believes in " + c.Name + " as long as its session lasts"}

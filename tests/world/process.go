@@ -240,6 +240,16 @@ func (p *Process) Session(number uint64) *Session {
 	return nil
 }
 
+// StandsOn is the session of a claim, if that is in force, or nil.
+func (p *Process) StandsOn(claim uint64) *Session {
+	for i := range p.Claims {
+		if c := &p.Claims[i]; c.Number == claim && !c.Ended {
+			return p.Session(c.On)
+		}
+	}
+	return nil
+}
+
 // State is that of the newest claim.
 func (p *Process) State() string {
 	if len(p.Claims) == 0 {

@@ -132,13 +132,13 @@ func Mutations() []Caught {
 		{EmptyListBelieved, "explorer"},
 		{StrictUnseen, "explorer"},
 		{BeliefPastCall, "explorer simulator rules"},
-		{SessionToldLast, "rules"},
-		{LostCreateBelieved, "rules"},
-		{ThrottledRecordAwaited, "rules"},
-		{NobodyNudged, "rules"},
+		{SessionToldLast, "explorer rules"},
+		{LostCreateBelieved, "explorer rules"},
+		{ThrottledRecordAwaited, "explorer rules"},
+		{NobodyNudged, "explorer rules"},
 		{FixLivesOn, "explorer simulator rules"},
-		{SelfUnasked, "rules"},
-		{LockFileUnasked, "rules"},
+		{SelfUnasked, "rules"}, // where a prefix is emptied, epochs begin anew, for which the explorer has no invariant
+		{LockFileUnasked, "explorer rules"},
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	EventuallyHeld    = "EventuallyHeld"
 	QuietWhenIdle     = "QuietWhenIdle"
 	CallEndsBelief    = "CallEndsBelief"
+	SessionFirst      = "SessionFirst"
 )
 
 // Violation is what a checker found: its name, and what happened, in words.

@@ -163,6 +163,9 @@ func TestTranscript(t *testing.T) {
 	var again check.Transcript
 	again.Heard(&core.Event{Kind: core.EventAcquire, Claim: 1, Terms: &core.Config{Name: "n"}})
 	wants(t, "waits", again.Forgotten(), check.QuietWhenIdle)
+	lost := []core.Action{{Kind: core.ActionLost, On: 1}, {Kind: core.ActionLost, Claim: 1}}
+	wants(t, "a session, and what stands on it", check.Tells(lost, 1, true), "")
+	wants(t, "what stands on a session alone", check.Tells(lost[1:], 1, true), check.SessionFirst)
 	wants(t, "renews what has expired", check.Renewed(9, 9, 20), check.NoResurrection)
 }
 

@@ -23,6 +23,8 @@
 //     no wake.
 //   - CallEndsBelief: what a session is told to be broken is not believed as long as that
 //     session lasts, until its client has found out.
+//   - SessionFirst: that a session is past its deadline is told before anything of what
+//     stands on it.
 //
 // And of invocations:
 //

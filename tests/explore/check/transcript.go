@@ -139,6 +139,17 @@ func Renewed(now, before, until int64) *Violation {
 	return nil
 }
 
+// Tells is SessionFirst, told of a notice of what stands on a session, the last of these, and
+// whether the session was past its deadline before this Step.
+func Tells(actions []core.Action, session uint64, past bool) *Violation {
+	last := len(actions) - 1
+	told := slices.ContainsFunc(actions[:last], func(a core.Action) bool { return a.Claim == 0 && a.Kind == core.ActionLost && a.On == session })
+	if a := &actions[last]; past && !told && !a.Kind.IsRequest() {
+		return found(SessionFirst, "a client says %s of claim %d, and has not said that its session is lost", a.Kind, a.Claim)
+	}
+	return nil
+}
+
 // told takes a notice of a claim.
 func (t *Transcript) told(a *core.Action) *Violation {
 	s := t.find(a.Claim)
