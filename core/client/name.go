@@ -276,7 +276,10 @@ func (c *Client) changed(key string) {
 // without takes one out of a list, and nil is a list of none: a name that is remembered keeps
 // no room for the claims that it has had.
 func without[T comparable](all []T, one T) []T {
-	if i := slices.Index(all, one); i >= 0 {
+	switch i := slices.Index(all, one); {
+	case i == 0: // as who has waited longest
+		all = rest(all)
+	case i > 0:
 		all = slices.Delete(all, i, i+1)
 	}
 	if len(all) == 0 {
