@@ -18,9 +18,9 @@ type claim struct {
 	parked     base.Parked `state:"constant: it is never stepped"` // a lease without a machine
 	session    *session    // on which it stands, or wants to
 	pending    *pending    // while it is pending
-	watches    []*watch
-	handover   *handover // of a waiter
-	delay      *delay    // of one that waits for something before it goes on
+	watching
+	handover *handover // of a waiter
+	delay    *delay    // of one that waits for something before it goes on
 
 	protocol core.Protocol
 	looked   int64 // as of a place
@@ -52,7 +52,7 @@ type pending struct {
 	at      int64 // Mono of the command
 	printed uint64
 	since   int64 // with printed: an observation to go on with
-	last    remembered
+	last    released
 }
 
 // role is what a claim does with its machine. It has no state of its own unless the claim
@@ -87,16 +87,15 @@ func (c *Client) begin(b *pending, number uint64) {
 	c.append(cl)
 	c.addClaim(cl, b.terms.Name)
 	if b.printed != 0 {
-		cl.name.kept = b.printed // the host has it
-		c.used(cl.name)
+		c.note(cl.name, func(r *remembered) { r.kept = b.printed }) // the host has it
 	}
 	if c.closing {
-		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
+		cl.refuse(c, core.ReasonCancelled, core.ClassNone)
 		return
 	}
 	cl.protocol = b.query.Protocol
 	if _, looks := b.as.(*inspectRole); cl.protocol == core.ProtocolStrict && !looks && !c.canStrict() {
-		c.refuseStrict(cl)
+		cl.refuseStrict(c)
 		return
 	}
 	c.resolve(cl)
@@ -127,11 +126,11 @@ func (c *Client) unlink(cl *claim) {
 }
 
 // make makes a claim's own machine and takes its first event.
-func (c *Client) make(cl *claim, cfg core.Config, first core.Event) {
+func (cl *claim) make(c *Client, cfg core.Config, first core.Event) {
 	machine, err := c.machine(cfg)
 	if err != nil {
 		// Terms that only the other protocol accepts: nobody could tell before.
-		c.refuseTerms(cl, err)
+		cl.refuseTerms(c, err)
 		return
 	}
 	cl.pending = nil
@@ -142,34 +141,43 @@ func (c *Client) make(cl *claim, cfg core.Config, first core.Event) {
 	}
 	if cfg.OnSession {
 		cl.session = c.sessionFor(cfg.TTL, cfg.Margin)
-		c.attach(cl.session)
+		cl.session.attach(c)
 		if cl.wants() {
-			c.open(cl.session)
+			cl.session.open(c)
 		}
 	}
-	c.step(cl.unit, first)
+	cl.unit.step(c, first)
 }
 
 // hear implements owner.
 func (cl *claim) hear(c *Client, _ *unit, a *core.Action) {
-	if a.Kind == core.ActionWarned {
+	switch {
+	case cl.state == claimResolving:
+		cl.answered(c, a)
+	case cl.state == claimYielding:
+		cl.yielded(c, a)
+	case a.Kind == core.ActionWarned:
 		c.outbox.Carry(a).Claim = cl.number
-		return
+	default:
+		cl.as.hear(c, cl, a)
 	}
-	cl.as.hear(c, cl, a)
 }
 
 // stepped implements owner.
 func (cl *claim) stepped(c *Client, u *unit) {
+	if cl.state.isPending() {
+		cl.recheck(c)
+		return
+	}
 	cl.uncapBelief(c, u)
 	cl.as.stepped(c, cl)
 	switch {
 	case u.gone:
 	case u.machine.Idle():
-		c.remove(cl)
+		cl.remove(c)
 	case cl.recheck(c):
 	default:
-		c.park(cl)
+		cl.park(c)
 	}
 }
 
@@ -196,31 +204,26 @@ func (cl *claim) recheck(c *Client) bool {
 
 // claimOf is the claim whose lease a unit's machine is about, or nil.
 func claimOf(o owner) *claim {
-	switch o := o.(type) {
-	case *claim:
-		return o
-	case *yielding:
-		return (*claim)(o)
-	}
-	return nil
+	cl, _ := o.(*claim)
+	return cl
 }
 
 // keeps implements owner.
 func (cl *claim) keeps() bool { return cl.state.isHeld() }
 
 // park drops the machine of a lease that waits for its session alone.
-func (c *Client) park(cl *claim) {
+func (cl *claim) park(c *Client) {
 	if cl.session == nil || cl.delay != nil {
 		return
 	}
 	if cl.parked = cl.unit.machine.Park(); cl.parked != nil {
-		c.drop(cl.unit)
+		cl.unit.drop(c)
 		cl.unit = nil
 	}
 }
 
 // unpark is the unit of a claim, made again if the claim is parked; nil if it has none.
-func (c *Client) unpark(cl *claim) *unit {
+func (cl *claim) unpark(c *Client) *unit {
 	if cl.parked != nil {
 		cl.unit = &unit{machine: cl.parked.Unpark(), owner: cl, claim: cl.number}
 		cl.parked = nil
@@ -229,7 +232,7 @@ func (c *Client) unpark(cl *claim) *unit {
 }
 
 // tell takes an event to a claim's machine, if it has one.
-func (c *Client) tell(cl *claim, kind core.EventKind, epoch core.Epoch) {
+func (cl *claim) tell(c *Client, kind core.EventKind, epoch core.Epoch) {
 	if kind == core.EventCalled {
 		cl.calls--
 	}
@@ -241,16 +244,16 @@ func (c *Client) tell(cl *claim, kind core.EventKind, epoch core.Epoch) {
 		c.alarms.Arm(&d.Alarm, d, c.now.Mono)
 		return
 	}
-	if u := c.unpark(cl); u != nil && !u.gone {
-		c.step(u, core.Event{Kind: kind, Epoch: epoch})
+	if u := cl.unpark(c); u != nil && !u.gone {
+		u.step(c, core.Event{Kind: kind, Epoch: epoch})
 	}
 }
 
 // command takes a command about a claim that exists.
-func (c *Client) command(cl *claim, o order) {
+func (cl *claim) command(c *Client, o order) {
 	if cl.state.isPending() { // it is being resolved, and nothing of it is in the store
 		if o.kind != core.EventEnded {
-			c.refuse(cl, core.ReasonCancelled, core.ClassNone)
+			cl.refuse(c, core.ReasonCancelled, core.ClassNone)
 		}
 		return
 	}
@@ -258,22 +261,22 @@ func (c *Client) command(cl *claim, o order) {
 }
 
 // refuse ends a claim of which nothing is in the store.
-func (c *Client) refuse(cl *claim, reason core.Reason, class core.Class) {
-	c.refused(cl, reason, class)
-	c.remove(cl)
+func (cl *claim) refuse(c *Client, reason core.Reason, class core.Class) {
+	cl.refused(c, reason, class)
+	cl.remove(c)
 }
 
-func (c *Client) refuseTerms(cl *claim, err error) {
+func (cl *claim) refuseTerms(c *Client, err error) {
 	text := err.Error()
 	if e, ok := err.(*core.Error); ok { //nolint:errorlint // ours are not wrapped
 		text = e.Text
 	}
-	c.refused(cl, core.ReasonTerms, core.ClassNone).Body = c.outbox.Keep([]byte(text))
-	c.remove(cl)
+	cl.refused(c, core.ReasonTerms, core.ClassNone).Body = c.outbox.Keep([]byte(text))
+	cl.remove(c)
 }
 
-func (c *Client) refused(cl *claim, reason core.Reason, class core.Class) *core.Action {
-	c.over(cl)
+func (cl *claim) refused(c *Client, reason core.Reason, class core.Class) *core.Action {
+	cl.over(c)
 	a := c.outbox.Emit(core.ActionRefused)
 	a.Claim, a.Reason, a.Class, a.Protocol = cl.number, reason, class, cl.protocol
 	return a
@@ -281,28 +284,29 @@ func (c *Client) refused(cl *claim, reason core.Reason, class core.Class) *core.
 
 // over notes that the end of a claim is told. If it was the one to be told of a release and
 // has got nothing by it, the next one is told.
-func (c *Client) over(cl *claim) {
+func (cl *claim) over(c *Client) {
 	held := cl.state.isHeld()
 	cl.state.become(claimEnded)
-	c.unwatch(cl)
+	cl.watch(c)
 	if !held {
-		c.passWakeOn(cl)
+		cl.passWakeOn(c)
 	}
 	cl.woken = false
 }
 
 // remove forgets a claim: its machine waits for nothing any more.
-func (c *Client) remove(cl *claim) {
+func (cl *claim) remove(c *Client) {
 	c.leave(cl)
 	if cl.unit != nil {
-		c.drop(cl.unit)
+		cl.unit.drop(c)
 	}
 	if cl.delay != nil {
 		c.alarms.Disarm(&cl.delay.Alarm)
 	}
-	c.detachClaim(cl)
-	c.unwatch(cl)
-	c.removeClaim(cl)
+	cl.detach(c)
+	cl.watch(c)
+	cl.name.claims = without(cl.name.claims, cl)
+	c.forgetIfUnused(cl.name)
 	delete(c.claims, cl.number)
 	c.unlink(cl)
 }
@@ -338,4 +342,116 @@ func (cl *claim) uncapBelief(c *Client, u *unit) {
 	cl.cappedAt = 0
 	a := c.outbox.Emit(core.ActionDeadline)
 	a.Claim, a.At, a.On = cl.number, cl.at, cl.on
+}
+
+// nameState is one name: the claims on it in the order in which they came.
+type nameState struct {
+	base.Shared
+	text       string
+	claims     []*claim
+	semaphores []*semaphore
+}
+
+// addClaim puts a claim behind all others on its name.
+func (c *Client) addClaim(cl *claim, name string) {
+	n := c.names[name]
+	if n == nil {
+		n = &nameState{text: name}
+		c.names[name] = n
+	}
+	n.claims = append(n.claims, cl)
+	cl.name = n
+}
+
+// forgetIfUnused forgets a name on which there is nothing.
+func (c *Client) forgetIfUnused(n *nameState) {
+	if len(n.claims) == 0 && len(n.semaphores) == 0 {
+		delete(c.names, n.text)
+	}
+}
+
+// note changes what is remembered of a name.
+func (c *Client) note(n *nameState, change func(*remembered)) {
+	if old := c.memory.note(n.text, change); old != nil && old.kept != 0 {
+		c.outbox.Emit(core.ActionForget).Key = old.name
+	}
+}
+
+// wakeNext tells the longest waiter that a name was released. One is enough, and a crowd
+// would only lose races; if that one ends without the name, the next one is told.
+// freed is when this client released it, a Mono, or 0.
+func (n *nameState) wakeNext(c *Client, freed int64) {
+	for _, cl := range n.claims {
+		if cl.state.isWaiting() && c.wakesWaiters() {
+			cl.woken = true
+			if cl.handover != nil {
+				cl.handover.freed = freed
+			}
+			c.post(job{claim: cl, kind: core.EventChanged})
+			return
+		}
+	}
+}
+
+// passWakeOn tells the next waiter of a release that brought a claim nothing.
+func (cl *claim) passWakeOn(c *Client) {
+	if !cl.woken {
+		return
+	}
+	cl.woken = false
+	freed := int64(0)
+	if cl.handover != nil {
+		freed = cl.handover.freed
+	}
+	cl.name.wakeNext(c, freed)
+}
+
+// releasedBy remembers a release that frees the name at once.
+func (cl *claim) releasedBy(c *Client, a *core.Action) {
+	if a.At != 0 && a.Epoch != 0 && cl.looked != 0 {
+		c.note(cl.name, func(r *remembered) { r.released = released{a.Epoch, a.At, cl.looked} })
+	}
+}
+
+// saw has the host remember what a waiter or a refused claim saw, if it is news.
+func (cl *claim) saw(c *Client, s *core.Observed) {
+	if s == nil || s.Fingerprint == 0 || cl.protocol != core.ProtocolStrict || !remembers(&c.cfg) || c.memory.kept(cl.name.text) == s.Fingerprint {
+		return
+	}
+	c.note(cl.name, func(r *remembered) { r.kept = s.Fingerprint })
+	a := c.outbox.Emit(core.ActionRemember)
+	a.Key, a.Body = cl.name.text, c.outbox.Keep(appendSeen(nil, &c.cfg, c.now, s.Fingerprint, s.Since))
+}
+
+// forget: the name is held by us, or not to be judged by what was seen any more.
+func (n *nameState) forget(c *Client) {
+	if c.memory.kept(n.text) != 0 {
+		c.outbox.Emit(core.ActionForget).Key = n.text
+	}
+	c.note(n, func(r *remembered) { r.kept = 0 })
+}
+
+// watch asks for changes of these keys and no others.
+func (cl *claim) watch(c *Client, keys ...string) {
+	if c.cfg.Watches {
+		c.watches.set(&c.outbox, cl, keys...)
+	}
+}
+
+// changed tells who watches a key. The first word of the host is that it watches: who waits
+// looks once more then, since what changed before was not told; who holds does not.
+func (c *Client) changed(key string) {
+	by, first := c.watches.changed(key)
+	for _, w := range by {
+		switch w := w.(type) {
+		case *claim:
+			if !first || !w.state.isHeld() {
+				c.post(job{claim: w, kind: core.EventChanged})
+			}
+		case *unit:
+			if _, calls := w.owner.(*session); !first || !calls {
+				c.post(job{unit: w, kind: core.EventChanged})
+			}
+		}
+	}
 }

@@ -28,8 +28,8 @@ type Client struct {
 	claims         map[uint64]*claim
 	oldest, newest *claim
 	names          map[string]*nameState
-	known          rememberedNames
-	watched        map[string]*watch
+	memory         memory
+	watches        watches
 	sessions       []*session
 	sessionSerial  uint64
 	semaphores     []*semaphore
@@ -51,7 +51,7 @@ func New(cfg core.Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, rng: base.NewRNG(cfg.Seed), now: core.Instant{Mono: -core.MaxClockRange},
-		claims: map[uint64]*claim{}, names: map[string]*nameState{}, watched: map[string]*watch{},
+		claims: map[uint64]*claim{}, names: map[string]*nameState{}, watches: watches{}, memory: memory{names: map[string]*remembered{}},
 	}
 	c.outbox.Init(&cfg, &c.alarms)
 	if cfg.OwnStore {
@@ -91,7 +91,7 @@ func (c *Client) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		c.close()
 	case ev.Kind != core.EventWoke:
 		if cl := c.claims[ev.Claim]; cl != nil && cl.state != claimEnded {
-			c.command(cl, order{ev.Kind, ev.Brief, ev.Outcome, ev.Result})
+			cl.command(c, order{ev.Kind, ev.Brief, ev.Outcome, ev.Result})
 		}
 	}
 	c.work()
@@ -254,15 +254,15 @@ func (c *Client) close() {
 	}
 }
 
-// stopClaim ends a claim of a client that closes.
-func (c *Client) stopClaim(cl *claim) {
+// stop ends a claim of a client that closes.
+func (cl *claim) stop(c *Client) {
 	switch kind := cl.as.stop(); {
 	case cl.state == claimEnded: // its release was told, and it looks for a late renewal of ours
 		if _, ok := cl.as.(leaseRole); ok {
-			c.hurry(cl)
+			cl.hurry(c)
 		}
 	case cl.state.isPending():
-		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
+		cl.refuse(c, core.ReasonCancelled, core.ClassNone)
 	case kind != 0:
 		cl.as.command(c, cl, order{kind: kind, brief: true})
 	}
@@ -293,11 +293,11 @@ func (c *Client) end() {
 	}
 	if u := c.clock.unit; u != nil {
 		c.clock.unit = nil
-		c.drop(u)
+		u.drop(c)
 	}
 	if u := c.store.asking; u != nil {
 		c.store.asking = nil
-		c.drop(u)
+		u.drop(c)
 	}
 	c.sweepTried(0)
 	if c.clock.owner != "" {

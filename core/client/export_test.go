@@ -1,4 +1,4 @@
 package client
 
-// Names is how many names the client knows.
-func (c *Client) Names() int { return len(c.names) }
+// Names is how many names the client remembers.
+func (c *Client) Names() int { return len(c.memory.names) }

@@ -67,7 +67,7 @@ func (k *inspectRole) read(c *Client, cl *claim) {
 	case k.wanted == core.ProtocolStrict && k.kind == core.EventBreak:
 		k.breakVersion(c, cl)
 	case c.cfg.NoList:
-		c.refuseStrict(cl)
+		cl.refuseStrict(c)
 	default:
 		k.run(c, cl, core.MachineInspection, core.Config{Name: cl.name.text})
 	}
@@ -79,7 +79,7 @@ func (k *inspectRole) run(c *Client, cl *claim, kind core.MachineKind, t core.Co
 	cfg := c.config(kind, cl.protocol, &t)
 	m, err := c.machine(cfg)
 	if err != nil {
-		c.refuseTerms(cl, err)
+		cl.refuseTerms(c, err)
 		return
 	}
 	k.use(c, cl, m, core.EventBegin)
@@ -99,7 +99,7 @@ func (k *inspectRole) readRecord(c *Client, cl *claim) {
 
 func (k *inspectRole) breakVersion(c *Client, cl *claim) {
 	if !c.canStrict() {
-		c.refuseStrict(cl)
+		cl.refuseStrict(c)
 		return
 	}
 	k.run(c, cl, core.MachineRevocation, k.terms)
@@ -110,7 +110,7 @@ func (k *inspectRole) hear(c *Client, cl *claim, a *core.Action) {
 	u := cl.unit
 	switch a.Kind {
 	case core.ActionRefused, core.ActionSeen, core.ActionBroken, core.ActionReleased, core.ActionLost:
-		c.drop(u)
+		u.drop(c)
 		cl.unit = nil
 	}
 	switch {
@@ -124,7 +124,7 @@ func (k *inspectRole) hear(c *Client, cl *claim, a *core.Action) {
 		if a.Reason == core.ReasonTaken {
 			to.Reason = core.ReasonHeld
 		}
-		c.conclude(cl, &to)
+		cl.conclude(c, &to)
 	case a.Kind == core.ActionRefused && k.kind == core.EventWatch && a.Reason != core.ReasonCancelled &&
 		(k.last.state != 0 || !a.Class.Permanent()):
 		if !k.failing {
@@ -134,7 +134,7 @@ func (k *inspectRole) hear(c *Client, cl *claim, a *core.Action) {
 		k.failing = true
 		k.again(c, cl, nil)
 	case a.Kind == core.ActionRefused:
-		c.conclude(cl, a)
+		cl.conclude(c, a)
 	case a.Kind != core.ActionSeen:
 	case cl.protocol == core.ProtocolStrict:
 		k.seenVersions(c, cl, a)
@@ -146,7 +146,7 @@ func (k *inspectRole) hear(c *Client, cl *claim, a *core.Action) {
 // broke has who waits here take the name, and reads what has become of it.
 func (k *inspectRole) broke(c *Client, cl *claim, epoch core.Epoch) {
 	k.broken, k.epoch = true, epoch
-	c.wakeNextWaiter(cl.name, 0)
+	cl.name.wakeNext(c, 0)
 	if cl.protocol == core.ProtocolLastWriter {
 		k.readRecord(c, cl)
 		return
@@ -168,7 +168,7 @@ func (k *inspectRole) after(c *Client, cl *claim, a *core.Action) {
 
 // conclude tells that a name is broken.
 func (k *inspectRole) conclude(c *Client, cl *claim) {
-	c.conclude(cl, &core.Action{Kind: core.ActionBroken, Epoch: k.epoch})
+	cl.conclude(c, &core.Action{Kind: core.ActionBroken, Epoch: k.epoch})
 }
 
 func (k *inspectRole) show(c *Client, cl *claim, a *core.Action) {
@@ -204,7 +204,7 @@ func (k *inspectRole) result(c *Client, cl *claim, s *core.Observed) {
 	a := core.Action{Kind: core.ActionSeen, Observed: s}
 	switch k.kind {
 	case core.EventLook:
-		c.conclude(cl, &a)
+		cl.conclude(c, &a)
 	case core.EventBreak:
 		k.breaks(c, cl, s)
 	default:
@@ -212,7 +212,7 @@ func (k *inspectRole) result(c *Client, cl *claim, s *core.Observed) {
 		if now := (shown{s.State, s.Epoch, string(s.Holder), s.Remote}); now != k.last {
 			k.last = now
 			k.show(c, cl, &a)
-			c.watch(cl, cl.name.text+"/"+core.LockFile, register.VersionKey(register.RegisterPrefix(cl.name.text), s.Epoch+1))
+			cl.watch(c, cl.name.text+"/"+core.LockFile, register.VersionKey(register.RegisterPrefix(cl.name.text), s.Epoch+1))
 		}
 		k.again(c, cl, s)
 	}
@@ -238,19 +238,19 @@ func (k *inspectRole) breaks(c *Client, cl *claim, s *core.Observed) {
 		})
 		m, err := c.machine(cfg)
 		if err != nil {
-			c.refuseTerms(cl, err)
+			cl.refuseTerms(c, err)
 			return
 		}
 		k.use(c, cl, m, core.EventRelease)
 		return
 	}
-	c.conclude(cl, &a)
+	cl.conclude(c, &a)
 }
 
 // conclude tells the one thing that a claim was for, and forgets the claim.
-func (c *Client) conclude(cl *claim, a *core.Action) {
-	c.ended(cl, a)
-	c.remove(cl)
+func (cl *claim) conclude(c *Client, a *core.Action) {
+	cl.ended(c, a)
+	cl.remove(c)
 }
 
 // again has a watch read once more: at a change, of which it may have been told while it read.
@@ -263,7 +263,7 @@ func (k *inspectRole) again(c *Client, cl *claim, s *core.Observed) {
 	switch {
 	case cl.missed:
 		cl.missed, at = false, c.now.Mono
-	case s == nil || !cl.isWatched():
+	case s == nil || !cl.isTold():
 	case s.State == core.ObservedVacant || s.State == core.ObservedReleased || s.State == core.ObservedBroken && s.RecheckAt == 0:
 		at = base.Unset
 	case s.RecheckAt > c.now.Mono:
@@ -271,7 +271,7 @@ func (k *inspectRole) again(c *Client, cl *claim, s *core.Observed) {
 	default:
 		at = c.now.Mono + int64(max(core.Minute, s.TTL))
 	}
-	c.later(cl, delayRead, at)
+	cl.later(c, delayRead, at)
 }
 
 // stepped implements role.
@@ -284,7 +284,7 @@ func (k *inspectRole) command(c *Client, cl *claim, o order) {
 	case k.broken: // it is too late
 		k.conclude(c, cl)
 	default:
-		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
+		cl.refuse(c, core.ReasonCancelled, core.ClassNone)
 	}
 }
 

@@ -87,10 +87,10 @@ func (p *permitRole) begin(c *Client, cl *claim) {
 	}
 	s := p.of
 	s.asks = append(s.asks, cl)
-	c.step(s.unit, p.first)
+	s.unit.step(c, p.first)
 	p.first = core.Event{Kind: p.first.Kind}
 	if s.wants() && !s.unit.gone {
-		c.open(s.session)
+		s.session.open(c)
 	}
 }
 
@@ -112,7 +112,7 @@ func (c *Client) semaphoreOf(p *nameState, cfg *core.Config, limit bool) *semaph
 	s.unit = &unit{machine: m, owner: s}
 	p.semaphores = append(p.semaphores, s)
 	c.semaphores = append(c.semaphores, s)
-	c.attach(s.session)
+	s.session.attach(c)
 	return s
 }
 
@@ -155,42 +155,25 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 		c.outbox.Carry(&told)
 		return
 	}
-	c.ended(cl, &told)
-	c.remove(cl)
+	cl.ended(c, &told)
+	cl.remove(c)
 }
 
 // stepped implements owner: what is waited for is watched.
 func (s *semaphore) stepped(c *Client, u *unit) {
 	s.seen = nil
 	m := u.machine
-	if key, looks := m.WatchKey(); c.cfg.Watches && !looks {
-		c.watchFor(u, &s.watched, key)
+	if key, looks := m.WatchKey(); !looks {
+		u.watch(c, key)
 	}
 	switch {
 	case m.Idle():
-		c.forgetSemaphore(s)
+		s.forget(c)
 	case s.IsArmed() && !s.isTidying():
 		c.alarms.Arm(&s.Alarm, s, c.now.Mono)
 	case s.missed && m.IsWaiting():
 		s.missed = false
 		c.post(job{unit: u, kind: core.EventChanged})
-	}
-}
-
-// watchFor watches a key on behalf of a unit, and no other; "" is none.
-func (c *Client) watchFor(u *unit, at **watch, key string) {
-	old := *at
-	if old != nil && old.key == key {
-		return
-	}
-	*at = nil
-	if key != "" {
-		*at = c.watchOf(key)
-		(*at).units = append((*at).units, u)
-	}
-	if old != nil {
-		old.units = without(old.units, u)
-		c.endWatch(old)
 	}
 }
 
@@ -205,7 +188,7 @@ func (s *semaphore) leave(c *Client) {
 }
 
 // onAlarm implements alarmHandler.
-func (s *semaphore) onAlarm(c *Client) { c.step(s.unit, core.Event{Kind: core.EventLeave}) }
+func (s *semaphore) onAlarm(c *Client) { s.unit.step(c, core.Event{Kind: core.EventLeave}) }
 
 // isTidying reports whether the request under way is of a removal: nothing else is asked
 // while there is no work.
@@ -213,11 +196,10 @@ func (s *semaphore) isTidying() bool {
 	return s.unit.machine.IsTidying()
 }
 
-func (c *Client) forgetSemaphore(s *semaphore) {
+func (s *semaphore) forget(c *Client) {
 	c.alarms.Disarm(&s.Alarm)
-	c.watchFor(s.unit, &s.watched, "")
-	c.drop(s.unit)
-	c.detach(s.session)
+	s.unit.drop(c)
+	s.session.detach(c)
 	s.name.semaphores = without(s.name.semaphores, s)
 	c.semaphores = without(c.semaphores, s)
 	c.forgetIfUnused(s.name)
@@ -241,11 +223,11 @@ func wantsSession(cl *claim) bool { return cl.wants() && !cl.as.(*permitRole).is
 // onChange implements sessionUser.
 func (s *semaphore) onChange(c *Client) { c.post(job{unit: s.unit, kind: core.EventWoke}) }
 
-// refuse implements sessionUser.
-func (s *semaphore) refuse(c *Client, class core.Class) {
+// refuseSession implements sessionUser.
+func (s *semaphore) refuseSession(c *Client, class core.Class) {
 	for _, cl := range s.asks {
 		if wantsSession(cl) {
-			cl.refuse(c, class)
+			cl.refuseSession(c, class)
 		}
 	}
 }
@@ -259,7 +241,7 @@ func (p *permitRole) stepped(*Client, *claim) {}
 // command implements role: whatever has become of it by now, it is given back.
 func (p *permitRole) command(c *Client, cl *claim, o order) {
 	if o.kind != core.EventEnded {
-		c.step(p.of.unit, core.Event{Kind: core.EventRelease, Permit: cl.number})
+		p.of.unit.step(c, core.Event{Kind: core.EventRelease, Permit: cl.number})
 	}
 }
 

@@ -28,7 +28,7 @@ func (c *Client) resolve(cl *claim) {
 		cl.protocol = b.query.Protocol
 		switch step {
 		case resolve.Recall:
-			b.last = c.takeLast(cl.name)
+			b.last = c.memory.takeRelease(cl.name.text)
 			if b.query.Recalled(b.last.looked != 0 && c.now.Mono-b.last.looked < int64(core.NewestWindow)) {
 				cl.looked = b.last.looked
 			}
@@ -76,20 +76,20 @@ func (c *Client) warnNoCreate() {
 func (c *Client) refuseQuery(cl *claim) {
 	switch q := &cl.pending.query; q.Reason {
 	case core.ReasonNoCreate:
-		c.refuseStrict(cl)
+		cl.refuseStrict(c)
 	case core.ReasonUnreadable: // a remote, whose lease cannot be kept alive
 		a := c.outbox.Emit(core.ActionCannotMaintain)
 		a.Claim, a.Reason, a.Class, a.Protocol = cl.number, q.Reason, q.Class, cl.protocol
-		c.remove(cl)
+		cl.remove(c)
 	default:
-		c.refuse(cl, q.Reason, q.Class)
+		cl.refuse(c, q.Reason, q.Class)
 	}
 }
 
 // askExists asks for a claim whether there is an object with a key.
 func (c *Client) askExists(cl *claim, key string) {
 	q := &resolve.ExistsQuery{Patience: resolve.Patience{Wait: cl.pending.left(c), Reach: c.store.reach}, Key: key}
-	cl.unit = &unit{machine: q, owner: (*existsQuery)(cl), claim: cl.number}
+	cl.unit = &unit{machine: q, owner: cl, claim: cl.number}
 	c.post(job{unit: cl.unit, kind: core.EventBegin})
 }
 
@@ -101,22 +101,9 @@ func (b *pending) left(c *Client) core.Duration {
 	return max(0, b.wait-core.Duration(c.now.Mono-b.at))
 }
 
-// existsQuery is a claim whose name is asked for a lock.json.
-type existsQuery claim
-
-// WriteState implements core.Part: the claim's own is written once.
-func (q *existsQuery) WriteState(w *core.StateWriter) { w.Part((*claim)(q)) }
-
-// PartName implements core.Part.
-func (q *existsQuery) PartName() string { return "existsQuery" }
-
-// TwinIn implements core.Part.
-func (q *existsQuery) TwinIn(t core.Twins) any { return (*existsQuery)((*claim)(q).TwinIn(t).(*claim)) }
-
-// hear implements owner.
-func (q *existsQuery) hear(c *Client, u *unit, a *core.Action) {
-	cl := (*claim)(q)
-	c.drop(u)
+// answered takes an answer about a claim's name.
+func (cl *claim) answered(c *Client, a *core.Action) {
+	cl.unit.drop(c)
 	cl.unit = nil
 	if a.Kind == core.ActionRefused {
 		cl.pending.query.Unanswered(a.Reason, a.Class)
@@ -126,25 +113,13 @@ func (q *existsQuery) hear(c *Client, u *unit, a *core.Action) {
 	c.resolve(cl)
 }
 
-// yielding is a claim of auto whose name has a lock.json. An old client leaves one behind
-// on a name that strict holds. So the claim waits, as strict does, until no
-// strict tenure lives there; then lastwriter claims the name.
+// yield looks for a strict tenure where there can be one. The name has a lock.json, which an old
+// client leaves behind on a name that strict holds. So a claim of auto waits, as strict does,
+// until no strict tenure lives there; then lastwriter claims the name.
 //
 //	A  strict: v1 . . . . . . . . . . . . . . . . . . . . . released
 //	old        lock.json, released
 //	B                     auto: lock.json, v1 lives: waits . . . . . . lastwriter
-type yielding claim
-
-// WriteState implements core.Part: the claim's own is written once.
-func (y *yielding) WriteState(w *core.StateWriter) { w.Part((*claim)(y)) }
-
-// PartName implements core.Part.
-func (y *yielding) PartName() string { return "yielding" }
-
-// TwinIn implements core.Part.
-func (y *yielding) TwinIn(t core.Twins) any { return (*yielding)((*claim)(y).TwinIn(t).(*claim)) }
-
-// yield looks for a strict tenure where there can be one.
 func (c *Client) yield(cl *claim) {
 	if !c.yields(c.canStrict()) {
 		c.fallBack(cl)
@@ -155,14 +130,14 @@ func (c *Client) yield(cl *claim) {
 	cfg.SeenFingerprint, cfg.SeenSince = cl.pending.printed, cl.pending.since
 	machine, err := c.machine(cfg)
 	if err != nil {
-		c.refuseTerms(cl, err)
+		cl.refuseTerms(c, err)
 		return
 	}
 	machine.Yield()
 	cl.state.become(claimYielding)
 	cl.protocol = core.ProtocolStrict
-	cl.unit = &unit{machine: machine, owner: (*yielding)(cl), claim: cl.number}
-	c.step(cl.unit, core.Event{Kind: core.EventAcquire, Wait: cl.pending.left(c)})
+	cl.unit = &unit{machine: machine, owner: cl, claim: cl.number}
+	cl.unit.step(c, core.Event{Kind: core.EventAcquire, Wait: cl.pending.left(c)})
 }
 
 // fallBack goes on by lastwriter, and says why.
@@ -173,64 +148,51 @@ func (c *Client) fallBack(cl *claim) {
 	c.resolve(cl)
 }
 
-// hear implements owner.
-func (y *yielding) hear(c *Client, u *unit, a *core.Action) {
-	cl := (*claim)(y)
+// yielded takes a notice of a claim that yields.
+func (cl *claim) yielded(c *Client, a *core.Action) {
 	switch {
 	case a.Kind != core.ActionRefused:
-		c.tenure(cl, a)
+		cl.tenure(c, a)
 	case a.Reason == core.ReasonLockFile:
-		c.drop(u)
+		cl.unit.drop(c)
 		cl.unit = nil
-		c.unwatch(cl)
+		cl.watch(c)
 		cl.state.become(claimResolving)
 		c.fallBack(cl)
 	default:
-		c.tenure(cl, a)
-		c.remove(cl)
+		cl.tenure(c, a)
+		cl.remove(c)
 	}
 }
-
-// stepped implements owner.
-func (y *yielding) stepped(c *Client, _ *unit) { (*claim)(y).recheck(c) }
-
-// keeps implements owner.
-func (y *yielding) keeps() bool { return false }
-
-// stepped implements owner.
-func (q *existsQuery) stepped(*Client, *unit) {}
-
-// keeps implements owner.
-func (q *existsQuery) keeps() bool { return false }
 
 // canStrict reports whether the store has all requests that strict needs.
 func (c *Client) canStrict() bool { return !c.cfg.NoCreate && !c.cfg.NoList }
 
 // refuseStrict ends a claim that the store cannot keep by strict.
-func (c *Client) refuseStrict(cl *claim) {
-	c.refused(cl, core.ReasonNoCreate, core.ClassNone).Body = c.outbox.Keep([]byte(c.store.seen))
-	c.remove(cl)
+func (cl *claim) refuseStrict(c *Client) {
+	cl.refused(c, core.ReasonNoCreate, core.ClassNone).Body = c.outbox.Keep([]byte(c.store.seen))
+	cl.remove(c)
 }
 
 func (c *Client) awaitStore(cl *claim) {
 	s := &c.store
 	s.waiting = append(s.waiting, cl)
 	if wait := cl.pending.wait; wait > 0 {
-		c.later(cl, delayWait, cl.pending.at+int64(wait))
+		cl.later(c, delayWait, cl.pending.at+int64(wait))
 	}
 	if s.asking == nil {
 		p := &resolve.Prober{
 			Patience: resolve.Patience{Wait: resolve.Silence, Reach: s.reach}, RNG: base.NewRNG(c.seed()), Own: s.own, Mutant: c.Mutant,
 		}
 		s.asking = &unit{machine: p, owner: s, Sender: outbox.Sender{Mask: fourLanes}}
-		c.step(s.asking, core.Event{Kind: core.EventBegin})
+		s.asking.step(c, core.Event{Kind: core.EventBegin})
 	}
 }
 
 // hear implements owner: the prober has ended.
 func (s *abilities) hear(c *Client, u *unit, a *core.Action) {
 	s.own = u.machine.Leftover()
-	c.drop(u)
+	u.drop(c)
 	s.asking = nil
 	waiting := s.waiting
 	s.waiting = nil
@@ -247,7 +209,7 @@ func (s *abilities) hear(c *Client, u *unit, a *core.Action) {
 		if cl.state == claimEnded {
 			continue
 		}
-		c.endDelay(cl)
+		cl.endDelay(c)
 		c.post(job{claim: cl, kind: core.EventBegin, class: a.Class, reason: why})
 	}
 }
@@ -261,7 +223,7 @@ func (c *Client) storeTried(cl *claim, reason core.Reason, class core.Class) {
 	b := cl.pending
 	left := b.left(c)
 	if reason != core.ReasonNone && b.query.NotTried(reason, class, left == 0) == resolve.TryLater {
-		c.later(cl, delayTry, c.now.Mono+int64(min(core.PollCap, left)))
+		cl.later(c, delayTry, c.now.Mono+int64(min(core.PollCap, left)))
 		return
 	}
 	c.resolve(cl)
@@ -299,7 +261,7 @@ const (
 )
 
 // later has a claim go on at an instant.
-func (c *Client) later(cl *claim, kind delayKind, at int64) {
+func (cl *claim) later(c *Client, kind delayKind, at int64) {
 	cl.delay = &delay{claim: cl, kind: kind}
 	c.alarms.Arm(&cl.delay.Alarm, cl.delay, at)
 }
@@ -316,7 +278,7 @@ func (d *delay) onAlarm(c *Client) {
 	case delayRead:
 		cl.as.(*inspectRole).read(c, cl)
 	case delayLeave:
-		c.leaveTenure(cl)
+		cl.leaveTenure(c)
 	}
 }
 
@@ -330,7 +292,7 @@ func (c *Client) outOfPatience(cl *claim) {
 	c.storeTried(cl, reason, core.ClassUnreachable)
 }
 
-func (c *Client) endDelay(cl *claim) {
+func (cl *claim) endDelay(c *Client) {
 	if cl.delay != nil {
 		c.alarms.Disarm(&cl.delay.Alarm)
 		cl.delay = nil

@@ -45,8 +45,8 @@ type sessionUser interface {
 	wants() bool
 	// onChange steps its machine: the session has come in force, or was lost.
 	onChange(c *Client)
-	// refuse ends it, if it waits for a session of which there can be none.
-	refuse(c *Client, class core.Class)
+	// refuseSession ends it, if it waits for a session of which there can be none.
+	refuseSession(c *Client, class core.Class)
 }
 
 // sessionFor is the session of a TTL and margin. It asks nothing of the store.
@@ -62,14 +62,14 @@ func (c *Client) sessionFor(ttl core.TTL, margin core.Duration) *session {
 }
 
 // attach puts something on a session. A claim that wants the session in force opens it.
-func (c *Client) attach(s *session) {
+func (s *session) attach(c *Client) {
 	s.users++
 	c.alarms.Disarm(&s.Alarm)
 }
 
 // detach takes something off its session, which is left when nobody has stood on it for a
 // while.
-func (c *Client) detach(s *session) {
+func (s *session) detach(c *Client) {
 	switch s.users--; {
 	case s.users > 0:
 	case s.state == sessionVacant:
@@ -80,7 +80,7 @@ func (c *Client) detach(s *session) {
 }
 
 // open makes the session's machine, if it has none.
-func (c *Client) open(s *session) {
+func (s *session) open(c *Client) {
 	if s.state != sessionVacant || c.closing {
 		return
 	}
@@ -100,30 +100,30 @@ func (s *session) hear(c *Client, u *unit, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
 		s.id, s.until, s.state = string(a.Holder), a.At, sessionInForce
-		c.saidOf(s, a)
-		c.watchCall(s)
-		c.stepUsers(s, true)
+		s.say(c, a)
+		s.watchCall(c)
+		s.tell(c, true)
 	case core.ActionRenewed:
 		s.until = a.At
-		c.saidOf(s, a)
+		s.say(c, a)
 	case core.ActionCalled:
 		s.calls++
-		c.watchCall(s)
-		c.called(s, a.Key, a.Epoch)
+		s.watchCall(c)
+		s.called(c, a.Key, a.Epoch)
 	case core.ActionWarned:
-		c.saidOf(s, a)
+		s.say(c, a)
 		if s.state == sessionOpening {
-			c.cannotOpen(s, u, a.Class)
+			s.cannotOpen(c, u, a.Class)
 		}
 	case core.ActionLost:
-		c.saidOf(s, a)
+		s.say(c, a)
 		s.end = a.Reason
-		c.endSession(s, u)
-		c.stepUsers(s, false)
-		c.reopen(s)
+		s.forget(c, u)
+		s.tell(c, false)
+		s.reopen(c)
 	case core.ActionLeft:
-		c.saidOf(s, a)
-		c.endSession(s, u)
+		s.say(c, a)
+		s.forget(c, u)
 	}
 }
 
@@ -135,19 +135,18 @@ func (s *session) machine() base.Reporting {
 	return s.unit.machine
 }
 
-// saidOf tells of a session once for all that stand on it.
-func (c *Client) saidOf(s *session, a *core.Action) {
+// say tells of a session once for all that stand on it.
+func (s *session) say(c *Client, a *core.Action) {
 	to := c.outbox.Carry(a)
 	to.On = s.number
 }
 
-// endSession forgets the id, and the session if nobody stands on it. What stood on it hears
+// forget forgets the id, and the session if nobody stands on it. What stood on it hears
 // that with its next event.
-func (c *Client) endSession(s *session, u *unit) {
-	c.watchFor(u, &s.call, "")
+func (s *session) forget(c *Client, u *unit) {
 	c.alarms.Disarm(&s.Alarm)
 	s.state, s.id, s.unit = sessionVacant, "", nil
-	c.drop(u)
+	u.drop(c)
 	if s.users == 0 {
 		c.sessions = without(c.sessions, s)
 	}
@@ -155,25 +154,23 @@ func (c *Client) endSession(s *session, u *unit) {
 
 // watchCall asks for the next call, which the breaker of a lease on the session makes.
 // Before the id is in force no lease stands on it.
-func (c *Client) watchCall(s *session) {
-	if c.cfg.Watches {
-		c.watchFor(s.unit, &s.call, register.CallKey(s.id, s.calls))
-	}
+func (s *session) watchCall(c *Client) {
+	s.unit.watch(c, register.CallKey(s.id, s.calls))
 }
 
-// stepUsers has all that stand on a session stepped, or only what waits for it.
-func (c *Client) stepUsers(s *session, waiting bool) {
-	for _, on := range c.onSession(s) {
+// tell has all that stand on a session stepped, or only what waits for it.
+func (s *session) tell(c *Client, waiting bool) {
+	for _, on := range s.all(c) {
 		if !waiting || on.wants() {
 			on.onChange(c)
 		}
 	}
 }
 
-// onSession lists what stands on a session, or wants to: claims in the order in which they
+// all lists what stands on a session, or wants to: claims in the order in which they
 // came, then semaphores. It goes through all claims, which only the coming and the end of a
 // session are worth.
-func (c *Client) onSession(s *session) (all []sessionUser) {
+func (s *session) all(c *Client) (all []sessionUser) {
 	for cl := c.oldest; cl != nil; cl = cl.next {
 		if cl.session == s {
 			all = append(all, cl)
@@ -188,10 +185,10 @@ func (c *Client) onSession(s *session) (all []sessionUser) {
 }
 
 // reopen makes the next session if somebody waits for one.
-func (c *Client) reopen(s *session) {
-	for _, on := range c.onSession(s) {
+func (s *session) reopen(c *Client) {
+	for _, on := range s.all(c) {
 		if on.wants() {
-			c.open(s)
+			s.open(c)
 			return
 		}
 	}
@@ -199,7 +196,7 @@ func (c *Client) reopen(s *session) {
 
 // called tells the claims of a name on this session that somebody has broken it. What they
 // may be believed until is capped at once, before the session's renewal is told.
-func (c *Client) called(s *session, name string, epoch core.Epoch) {
+func (s *session) called(c *Client, name string, epoch core.Epoch) {
 	p := c.names[name]
 	if p == nil {
 		return
@@ -215,14 +212,14 @@ func (c *Client) called(s *session, name string, epoch core.Epoch) {
 
 // cannotOpen ends a session on a store that will not take its beat: what waits for it would
 // wait forever. One of these terms that was in force before is waited for.
-func (c *Client) cannotOpen(s *session, u *unit, class core.Class) {
+func (s *session) cannotOpen(c *Client, u *unit, class core.Class) {
 	if s.until != 0 {
 		return
 	}
-	c.endSession(s, u)
-	for _, on := range c.onSession(s) {
+	s.forget(c, u)
+	for _, on := range s.all(c) {
 		if on.wants() {
-			on.refuse(c, class)
+			on.refuseSession(c, class)
 		}
 	}
 }
@@ -250,7 +247,7 @@ func (c *Client) inform(s *session, ev *core.Event) {
 		return
 	}
 	if s.state == sessionInForce && c.now.Mono >= s.until && c.tellsSessionFirst() {
-		c.step(s.unit, core.Event{Kind: core.EventWoke})
+		s.unit.step(c, core.Event{Kind: core.EventWoke})
 	}
 	ev.SessionEnd = s.end
 	if id := c.inForce(s.id, s.machine()); id != "" {
@@ -269,29 +266,29 @@ func (cl *claim) wants() bool {
 // onChange implements sessionUser.
 func (cl *claim) onChange(c *Client) { c.post(job{claim: cl, kind: core.EventWoke}) }
 
-// refuse implements sessionUser. Ten thousand refusals are more than one Step has room for.
-func (cl *claim) refuse(c *Client, class core.Class) {
+// refuseSession implements sessionUser. Ten thousand refusals are more than one Step has room for.
+func (cl *claim) refuseSession(c *Client, class core.Class) {
 	c.post(job{claim: cl, kind: core.EventCancel, class: class})
 }
 
 // noSession refuses a claim that waits for a session, since there can be none.
-func (c *Client) noSession(cl *claim, class core.Class) {
+func (cl *claim) noSession(c *Client, class core.Class) {
 	if !cl.wants() {
 		return
 	}
-	c.refused(cl, core.ReasonNoSession, class)
+	cl.refused(c, core.ReasonNoSession, class)
 	if p, ok := cl.as.(*permitRole); ok {
-		c.step(p.of.unit, core.Event{Kind: core.EventCancel, Permit: cl.number})
+		p.of.unit.step(c, core.Event{Kind: core.EventCancel, Permit: cl.number})
 		return
 	}
-	c.tell(cl, core.EventCancel, 0)
+	cl.tell(c, core.EventCancel, 0)
 }
 
-// detachClaim takes a claim off its session.
-func (c *Client) detachClaim(cl *claim) {
+// detach takes a claim off its session.
+func (cl *claim) detach(c *Client) {
 	if s := cl.session; s != nil {
 		cl.session = nil
-		c.detach(s)
+		s.detach(c)
 	}
 }
 
@@ -343,7 +340,7 @@ func (k *storeClock) hear(c *Client, u *unit, a *core.Action) {
 	if a.Kind == core.ActionStoreClockSampled && a.At > k.at {
 		k.stamp, k.at = a.Wall, a.At
 	}
-	c.drop(u)
+	u.drop(c)
 	k.unit = nil
 	for _, asker := range k.askers { // also when it failed
 		c.post(job{unit: asker, kind: core.EventWoke})

@@ -37,11 +37,11 @@ func (x *Client) WriteState(w *core.StateWriter) {
 		w.Text(key)
 		base.WritePart(w, x.names[key])
 	}
-	x.known.WriteState(w)
-	w.Int(int64(len(x.watched)))
-	for _, key := range slices.Sorted(maps.Keys(x.watched)) {
+	x.memory.WriteState(w)
+	w.Int(int64(len(x.watches)))
+	for _, key := range slices.Sorted(maps.Keys(x.watches)) {
 		w.Text(key)
-		base.WritePart(w, x.watched[key])
+		base.WritePart(w, x.watches[key])
 	}
 	w.Int(int64(len(x.sessions)))
 	for i := range x.sessions {
@@ -85,10 +85,10 @@ func (x *Client) Detach(t core.Twins, of *Client) {
 	for key := range x.names {
 		x.names[key] = base.TwinOf(t, x.names[key])
 	}
-	x.known.Detach(t, &of.known)
-	x.watched = maps.Clone(x.watched)
-	for key := range x.watched {
-		x.watched[key] = base.TwinOf(t, x.watched[key])
+	x.memory.Detach(t, &of.memory)
+	x.watches = maps.Clone(x.watches)
+	for key := range x.watches {
+		x.watches[key] = base.TwinOf(t, x.watches[key])
 	}
 	x.sessions = slices.Clone(x.sessions)
 	for i := range x.sessions {
@@ -136,6 +136,7 @@ func (x *job) Detach(t core.Twins, of *job) {
 func (x *unit) WriteState(w *core.StateWriter) {
 	w.Part(&x.Alarm)
 	x.Sender.WriteState(w)
+	x.watching.WriteState(w)
 	if w.Bool(x.machine != nil); x.machine != nil {
 		w.Machine(x, x.machine)
 	}
@@ -148,6 +149,7 @@ func (x *unit) WriteState(w *core.StateWriter) {
 func (x *unit) Detach(t core.Twins, of *unit) {
 	t[&of.Alarm] = &x.Alarm
 	x.Alarm.Detach(t, &of.Alarm)
+	x.watching.Detach(t, &of.watching)
 	if x.machine != nil {
 		x.machine = x.machine.Clone().(base.Reporting)
 	}
@@ -159,6 +161,54 @@ func (x *unit) PartName() string { return "client.unit" }
 
 // TwinIn implements core.Part.
 func (x *unit) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *watching) WriteState(w *core.StateWriter) {
+	w.Int(int64(len(x.keys)))
+	for i := range x.keys {
+		base.WritePart(w, x.keys[i])
+	}
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *watching) Detach(t core.Twins, of *watching) {
+	x.keys = slices.Clone(x.keys)
+	for i := range x.keys {
+		x.keys[i] = base.TwinOf(t, x.keys[i])
+	}
+}
+
+// WriteState writes the state of x.
+func (x *watch) WriteState(w *core.StateWriter) {
+	w.Text(x.key)
+	w.Bool(x.begun)
+	w.Int(int64(len(x.by)))
+	for i := range x.by {
+		base.WritePart(w, x.by[i])
+	}
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *watch) Detach(t core.Twins, of *watch) {
+	x.by = slices.Clone(x.by)
+	for i := range x.by {
+		x.by[i] = base.TwinOf(t, x.by[i])
+	}
+}
+
+// PartName implements core.Part.
+func (x *watch) PartName() string { return "client.watch" }
+
+// TwinIn implements core.Part.
+func (x *watch) TwinIn(t core.Twins) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -220,10 +270,7 @@ func (x *claim) WriteState(w *core.StateWriter) {
 	if w.Bool(x.pending != nil); x.pending != nil {
 		x.pending.WriteState(w)
 	}
-	w.Int(int64(len(x.watches)))
-	for i := range x.watches {
-		base.WritePart(w, x.watches[i])
-	}
+	x.watching.WriteState(w)
 	if w.Bool(x.handover != nil); x.handover != nil {
 		x.handover.WriteState(w)
 	}
@@ -250,10 +297,7 @@ func (x *claim) Detach(t core.Twins, of *claim) {
 		twin.Detach(t, x.pending)
 		x.pending = &twin
 	}
-	x.watches = slices.Clone(x.watches)
-	for i := range x.watches {
-		x.watches[i] = base.TwinOf(t, x.watches[i])
-	}
+	x.watching.Detach(t, &of.watching)
 	if x.handover != nil {
 		twin := *x.handover
 		x.handover = &twin
@@ -411,11 +455,6 @@ func (x *nameState) WriteState(w *core.StateWriter) {
 	for i := range x.semaphores {
 		base.WritePart(w, x.semaphores[i])
 	}
-	x.last.WriteState(w)
-	w.Uint(x.kept)
-	w.Bool(x.isListed)
-	base.WritePart(w, x.prev)
-	base.WritePart(w, x.next)
 }
 
 // Detach gives x, which is a copy, buffers of its own.
@@ -428,8 +467,6 @@ func (x *nameState) Detach(t core.Twins, of *nameState) {
 	for i := range x.semaphores {
 		x.semaphores[i] = base.TwinOf(t, x.semaphores[i])
 	}
-	x.prev = base.TwinOf(t, x.prev)
-	x.next = base.TwinOf(t, x.next)
 }
 
 // PartName implements core.Part.
@@ -530,53 +567,6 @@ func (x *session) TwinIn(t core.Twins) any {
 }
 
 // WriteState writes the state of x.
-func (x *watch) WriteState(w *core.StateWriter) {
-	w.Text(x.key)
-	w.Bool(x.begun)
-	w.Int(int64(len(x.claims)))
-	for i := range x.claims {
-		base.WritePart(w, x.claims[i])
-	}
-	w.Int(int64(len(x.units)))
-	for i := range x.units {
-		base.WritePart(w, x.units[i])
-	}
-}
-
-// Detach gives x, which is a copy, buffers of its own.
-func (x *watch) Detach(t core.Twins, of *watch) {
-	x.claims = slices.Clone(x.claims)
-	for i := range x.claims {
-		x.claims[i] = base.TwinOf(t, x.claims[i])
-	}
-	x.units = slices.Clone(x.units)
-	for i := range x.units {
-		x.units[i] = base.TwinOf(t, x.units[i])
-	}
-}
-
-// PartName implements core.Part.
-func (x *watch) PartName() string { return "client.watch" }
-
-// TwinIn implements core.Part.
-func (x *watch) TwinIn(t core.Twins) any {
-	if twin, ok := t[x]; ok {
-		return twin
-	}
-	twin := *x
-	t[x] = &twin
-	twin.Detach(t, x)
-	return &twin
-}
-
-// WriteState writes the state of x.
-func (x *remembered) WriteState(w *core.StateWriter) {
-	w.Uint(uint64(x.epoch))
-	w.Int(x.at)
-	w.Int(x.looked)
-}
-
-// WriteState writes the state of x.
 func (x *permitRole) WriteState(w *core.StateWriter) {
 	base.WritePart(w, x.of)
 	x.first.WriteState(w)
@@ -600,6 +590,42 @@ func (x *permitRole) TwinIn(t core.Twins) any {
 	t[x] = &twin
 	twin.Detach(t, x)
 	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *remembered) WriteState(w *core.StateWriter) {
+	w.Text(x.name)
+	x.released.WriteState(w)
+	w.Uint(x.kept)
+	base.WritePart(w, x.prev)
+	base.WritePart(w, x.next)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *remembered) Detach(t core.Twins, of *remembered) {
+	x.prev = base.TwinOf(t, x.prev)
+	x.next = base.TwinOf(t, x.next)
+}
+
+// PartName implements core.Part.
+func (x *remembered) PartName() string { return "client.remembered" }
+
+// TwinIn implements core.Part.
+func (x *remembered) TwinIn(t core.Twins) any {
+	if twin, ok := t[x]; ok {
+		return twin
+	}
+	twin := *x
+	t[x] = &twin
+	twin.Detach(t, x)
+	return &twin
+}
+
+// WriteState writes the state of x.
+func (x *released) WriteState(w *core.StateWriter) {
+	w.Uint(uint64(x.epoch))
+	w.Int(x.at)
+	w.Int(x.looked)
 }
 
 // WriteState writes the state of x.
@@ -722,14 +748,22 @@ func (x *belief) WriteState(w *core.StateWriter) {
 }
 
 // WriteState writes the state of x.
-func (x *rememberedNames) WriteState(w *core.StateWriter) {
+func (x *memory) WriteState(w *core.StateWriter) {
+	w.Int(int64(len(x.names)))
+	for _, key := range slices.Sorted(maps.Keys(x.names)) {
+		w.Text(key)
+		base.WritePart(w, x.names[key])
+	}
 	base.WritePart(w, x.oldest)
 	base.WritePart(w, x.newest)
-	w.Int(int64(x.n))
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *rememberedNames) Detach(t core.Twins, of *rememberedNames) {
+func (x *memory) Detach(t core.Twins, of *memory) {
+	x.names = maps.Clone(x.names)
+	for key := range x.names {
+		x.names[key] = base.TwinOf(t, x.names[key])
+	}
 	x.oldest = base.TwinOf(t, x.oldest)
 	x.newest = base.TwinOf(t, x.newest)
 }

@@ -26,7 +26,7 @@ func (leaseRole) begin(c *Client, cl *claim) {
 		first = core.Event{Kind: core.EventAcquire, Wait: b.wait}
 		b.remember(&cfg)
 	}
-	c.make(cl, cfg, first)
+	cl.make(c, cfg, first)
 }
 
 // remember adds what this process, or an earlier one, knows of the name.
@@ -39,7 +39,7 @@ func (b *pending) remember(cfg *core.Config) {
 }
 
 // hear implements role.
-func (leaseRole) hear(c *Client, cl *claim, a *core.Action) { c.tenure(cl, a) }
+func (leaseRole) hear(c *Client, cl *claim, a *core.Action) { cl.tenure(c, a) }
 
 // stepped implements role.
 func (leaseRole) stepped(c *Client, cl *claim) {
@@ -55,7 +55,7 @@ func (leaseRole) command(c *Client, cl *claim, o order) {
 		return
 	}
 	if cl.state.isStopping() {
-		c.hurry(cl)
+		cl.hurry(c)
 		return
 	}
 	if !cl.state.isHeld() && kind != core.EventRelease {
@@ -65,39 +65,39 @@ func (leaseRole) command(c *Client, cl *claim, o order) {
 	}
 	cl.state.stop()
 	if kind == core.EventCancel {
-		c.tell(cl, kind, 0)
+		cl.tell(c, kind, 0)
 		return
 	}
 	switch {
 	case kind == core.EventLeave && cl.isTidying():
-		c.later(cl, delayLeave, c.now.Mono+int64(tidyPatience))
+		cl.later(c, delayLeave, c.now.Mono+int64(tidyPatience))
 	case kind == core.EventLeave:
-		c.leaveTenure(cl)
+		cl.leaveTenure(c)
 	default:
-		if u := c.unpark(cl); u != nil {
-			c.step(u, core.Event{Kind: core.EventRelease, Brief: o.brief})
+		if u := cl.unpark(c); u != nil {
+			u.step(c, core.Event{Kind: core.EventRelease, Brief: o.brief})
 		}
 	}
 }
 
 // hurry ends what a lease that was released or left still waits for, since the caller does not want to
 // wait for it: one that leaves waits for no removal any more, and looks for a late renewal of ours are few.
-func (c *Client) hurry(cl *claim) {
+func (cl *claim) hurry(c *Client) {
 	if d := cl.delay; d != nil {
 		c.alarms.Arm(&d.Alarm, d, c.now.Mono)
 		return
 	}
-	if u := c.unpark(cl); u != nil {
-		c.step(u, core.Event{Kind: core.EventRelease, Brief: true})
+	if u := cl.unpark(c); u != nil {
+		u.step(c, core.Event{Kind: core.EventRelease, Brief: true})
 	}
 }
 
 // leaveTenure ends a claim whose lease goes on.
-func (c *Client) leaveTenure(cl *claim) {
-	c.over(cl)
+func (cl *claim) leaveTenure(c *Client) {
+	cl.over(c)
 	a := c.outbox.Emit(core.ActionLeft)
 	a.Claim = cl.number
-	c.remove(cl)
+	cl.remove(c)
 }
 
 // stop implements role.
@@ -114,11 +114,11 @@ type joinRole struct{ base.Shared }
 // begin implements role.
 func (joinRole) begin(c *Client, cl *claim) {
 	b := cl.pending
-	c.make(cl, c.config(b.machine, b.query.Protocol, &b.terms), core.Event{Kind: core.EventAccompany})
+	cl.make(c, c.config(b.machine, b.query.Protocol, &b.terms), core.Event{Kind: core.EventAccompany})
 }
 
 // hear implements role.
-func (joinRole) hear(c *Client, cl *claim, a *core.Action) { c.tenure(cl, a) }
+func (joinRole) hear(c *Client, cl *claim, a *core.Action) { cl.tenure(c, a) }
 
 // stepped implements role.
 func (joinRole) stepped(*Client, *claim) {}
@@ -127,7 +127,7 @@ func (joinRole) stepped(*Client, *claim) {}
 func (joinRole) command(c *Client, cl *claim, o order) {
 	if o.kind != core.EventEnded && !cl.state.isStopping() {
 		cl.state.stop()
-		c.tell(cl, core.EventLeave, 0)
+		cl.tell(c, core.EventLeave, 0)
 	}
 }
 
@@ -151,16 +151,16 @@ func (r *renewRole) hear(c *Client, cl *claim, a *core.Action) {
 		return
 	case a.Kind == core.ActionRenewed:
 		r.held.At = a.At
-		c.tenure(cl, &r.held)
+		cl.tenure(c, &r.held)
 	case a.Kind == core.ActionContactLost: // a companion would go on trying
 		if cl.state.isHeld() || cl.state == claimEnded {
 			return
 		}
-		c.over(cl)
+		cl.over(c)
 		to := c.outbox.Emit(core.ActionLost)
 		to.Claim, to.Reason = cl.number, core.ReasonUnreachable
 	default:
-		c.tenure(cl, a)
+		cl.tenure(c, a)
 		if a.Kind != core.ActionHeld {
 			return
 		}
@@ -170,42 +170,42 @@ func (r *renewRole) hear(c *Client, cl *claim, a *core.Action) {
 }
 
 // tenure takes a notice of a lease's or a companion's machine.
-func (c *Client) tenure(cl *claim, a *core.Action) {
+func (cl *claim) tenure(c *Client, a *core.Action) {
 	switch a.Kind {
 	case core.ActionWaiting:
 		cl.state.waits()
-		c.watch(cl, c.keyToWatch(cl, a.Observed))
+		cl.watch(c, cl.name.keyToWatch(c, cl.protocol, a.Observed))
 		cl.waitsFor(c.now.Mono, a.Observed)
-		c.saw(cl, a.Observed)
+		cl.saw(c, a.Observed)
 	case core.ActionHeld:
-		c.nowHeld(cl, a)
+		cl.nowHeld(c, a)
 		return
 	case core.ActionAdopted:
 		cl.epoch = a.Epoch
-		c.watchAbove(cl)
+		cl.watchAbove(c)
 	case core.ActionDeadline, core.ActionRenewed:
 		if cl.cappedAt != 0 && a.Kind == core.ActionDeadline {
 			return // it was told before the machine heard of the call
 		}
 		cl.at = a.At
 	case core.ActionReleased:
-		c.releasedBy(cl, a)
-		c.ended(cl, a)
-		c.wakeNextWaiter(cl.name, c.now.Mono)
+		cl.releasedBy(c, a)
+		cl.ended(c, a)
+		cl.name.wakeNext(c, c.now.Mono)
 		return
 	case core.ActionRefused:
-		c.saw(cl, a.Observed)
-		c.ended(cl, a)
+		cl.saw(c, a.Observed)
+		cl.ended(c, a)
 		return
 	case core.ActionLost, core.ActionLeft, core.ActionCannotMaintain:
-		c.ended(cl, a)
+		cl.ended(c, a)
 		return
 	}
-	c.say(cl, a)
+	cl.say(c, a)
 }
 
 // ended tells how a claim has ended, once.
-func (c *Client) ended(cl *claim, a *core.Action) {
+func (cl *claim) ended(c *Client, a *core.Action) {
 	if cl.state == claimEnded {
 		return
 	}
@@ -214,32 +214,32 @@ func (c *Client) ended(cl *claim, a *core.Action) {
 	if a.Kind == core.ActionRefused && a.Reason == core.ReasonUnreachable && a.Class == core.ClassNone {
 		to.Class = core.ClassUnreachable // it was silent
 	}
-	c.over(cl)
+	cl.over(c)
 }
 
 // nowHeld takes that a lease or a companion's is held.
-func (c *Client) nowHeld(cl *claim, a *core.Action) {
-	c.noteHeld(cl, a)
-	c.watchAbove(cl)
+func (cl *claim) nowHeld(c *Client, a *core.Action) {
+	cl.noteHeld(c, a)
+	cl.watchAbove(c)
 }
 
 // noteHeld tells that a claim is held, and until when.
-func (c *Client) noteHeld(cl *claim, a *core.Action) {
+func (cl *claim) noteHeld(c *Client, a *core.Action) {
 	cl.state.hold()
 	cl.missed = false
 	cl.belief = belief{at: a.At, epoch: a.Epoch, cappedAt: c.livesOn(cl.cappedAt)}
 	if s := cl.session; s != nil && a.Session == "" {
-		c.detachClaim(cl)
+		cl.detach(c)
 	} else if s != nil && a.Session == s.id {
 		cl.on = s.number
 	}
 	to := c.outbox.Carry(a)
 	to.Claim, to.Protocol, to.On = cl.number, cl.protocol, cl.on
 	if cl.acquires() {
-		to.Origin, to.Took = cl.handover.whence(c, cl.protocol, a.Token)
+		to.Origin, to.Took = cl.handover.whence(c.now.Mono, cl.protocol, a.Token)
 		cl.handover = nil
 	}
-	c.forget(cl.name)
+	cl.name.forget(c)
 }
 
 // acquires reports whether the claim takes a name, and does not join who has it.
@@ -255,42 +255,29 @@ func (cl *claim) acquires() bool {
 
 // watchAbove watches what a break of a strict lease that is held makes. Of one on a
 // session the session is called, and its call is watched.
-func (c *Client) watchAbove(cl *claim) {
+func (cl *claim) watchAbove(c *Client) {
 	if cl.protocol != core.ProtocolStrict || cl.on != 0 {
-		c.unwatch(cl)
+		cl.watch(c)
 		return
 	}
-	c.watch(cl, c.versionKey(cl, cl.epoch+1))
+	cl.watch(c, cl.name.versionKey(c, cl.epoch+1))
 }
 
 // keyToWatch is what changes when the name is released: its record, or the version after
 // the one that was seen.
-func (c *Client) keyToWatch(cl *claim, s *core.Observed) string {
-	if cl.protocol != core.ProtocolStrict {
-		return cl.name.text + "/" + core.LockFile
+func (n *nameState) keyToWatch(c *Client, protocol core.Protocol, s *core.Observed) string {
+	if protocol != core.ProtocolStrict {
+		return n.text + "/" + core.LockFile
 	}
-	return c.versionKey(cl, s.Epoch+1)
+	return n.versionKey(c, s.Epoch+1)
 }
 
 // versionKey is not made for a host that cannot watch it.
-func (c *Client) versionKey(cl *claim, n core.Epoch) string {
+func (n *nameState) versionKey(c *Client, epoch core.Epoch) string {
 	if !c.cfg.Watches {
 		return ""
 	}
-	return register.VersionKey(register.RegisterPrefix(cl.name.text), n)
-}
-
-// handover keeps what a waiter has seen of the holder that it waits for. It tells a
-// hand-over from a take-over once the waiter holds the name. nil has seen nothing.
-type handover struct {
-	epoch  core.Epoch // the newest that was seen, under strict
-	given  bool       // the newest was released or broken
-	looked int64      // Mono: when the last look was asked for that showed it not free
-	freed  int64      // Mono: when this client released it; 0 if another did
-	// Under lastwriter: what the latest look showed, and whether the waiter has put since
-	// then. After a put it reads its own record.
-	record core.Observation
-	wrote  bool
+	return register.VersionKey(register.RegisterPrefix(n.text), epoch)
 }
 
 // waitsFor begins to follow a holder, and begins again when the holder is another.
@@ -302,7 +289,7 @@ func (cl *claim) waitsFor(now int64, s *core.Observed) {
 }
 
 // follow takes the answer to a waiter's request, after the machine has judged it.
-func (c *Client) follow(cl *claim, f *outbox.Flight, ev *core.Event) {
+func (cl *claim) follow(c *Client, f *outbox.Flight, ev *core.Event) {
 	h := cl.handover
 	if h == nil || ev.Outcome == core.OutcomeUnknown {
 		return
@@ -316,25 +303,4 @@ func (c *Client) follow(cl *claim, f *outbox.Flight, ev *core.Event) {
 	if cl.unit != nil && cl.unit.machine.IsWaiting() {
 		h.looked, h.wrote = f.Asked, false
 	}
-}
-
-// whence says from whom a name has come that is held now, and how long it was nobody's.
-func (h *handover) whence(c *Client, protocol core.Protocol, token core.Epoch) (from core.Origin, took core.Duration) {
-	switch {
-	case h == nil:
-		return core.OriginFree, 0
-	case h.freed != 0:
-		return core.OriginHere, core.Duration(c.now.Mono - h.freed)
-	case h.fromDead(protocol, token):
-		return core.OriginDead, 0
-	}
-	return core.OriginElsewhere, core.Duration(c.now.Mono - h.looked)
-}
-
-// fromDead reports whether nobody had given back what was taken.
-func (h *handover) fromDead(protocol core.Protocol, token core.Epoch) bool {
-	if protocol == core.ProtocolStrict { // a release is a version of its own, but not that of an old client
-		return !h.given && h.epoch != 0 && token == h.epoch+1
-	}
-	return h.record == core.ObservedHeld || h.record == core.ObservedStale || h.record == core.ObservedCorrupt
 }

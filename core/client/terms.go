@@ -82,7 +82,7 @@ func (c *Client) check(now core.Instant, ev *core.Event) (*pending, error) {
 	if err := c.parseCommand(b, ev); err != nil {
 		return nil, err
 	}
-	b.printed, b.since = c.recall(now, ev.Body)
+	b.printed, b.since = recall(&c.cfg, now, ev.Body)
 	return b, b.validate(c)
 }
 

@@ -11,6 +11,7 @@ import (
 type unit struct {
 	alarms.Alarm
 	outbox.Sender
+	watching
 	machine base.Reporting
 	owner   owner
 	claim   uint64 // for which its requests are; 0: for the client itself
@@ -57,18 +58,18 @@ func (c *Client) do(j job) {
 	case j.claim != nil && j.kind == core.EventBegin:
 		c.storeTried(j.claim, j.reason, j.class)
 	case j.claim != nil && j.kind == core.EventCancel:
-		c.noSession(j.claim, j.class)
+		j.claim.noSession(c, j.class)
 	case j.claim != nil && j.kind == core.EventClose:
-		c.stopClaim(j.claim)
+		j.claim.stop(c)
 	case j.claim != nil:
-		c.tell(j.claim, j.kind, j.epoch)
+		j.claim.tell(c, j.kind, j.epoch)
 	case !j.unit.gone:
-		c.step(j.unit, core.Event{Kind: j.kind, Epoch: j.epoch})
+		j.unit.step(c, core.Event{Kind: j.kind, Epoch: j.epoch})
 	}
 }
 
 // send takes a request of a unit's machine.
-func (c *Client) send(u *unit, a *core.Action) {
+func (u *unit) send(c *Client, a *core.Action) {
 	lane := outbox.Usual
 	switch {
 	case a.Kind == core.ActionCreateResult || a.Kind == core.ActionPutResult:
@@ -105,9 +106,9 @@ func (c *Client) answered(f *outbox.Flight, ev *core.Event) {
 		if ev.Class == core.ClassUnsupported && u != c.store.asking {
 			ev.Class = core.ClassOther
 		}
-		c.feed(u, ev)
+		u.feed(c, ev)
 		if cl := claimOf(u.owner); cl != nil {
-			c.follow(cl, f, ev)
+			cl.follow(c, f, ev)
 		}
 	}
 }
@@ -126,15 +127,15 @@ type alarmHandler interface{ onAlarm(c *Client) }
 
 // onAlarm implements alarmHandler.
 func (u *unit) onAlarm(c *Client) {
-	c.feed(u, &core.Event{Kind: core.EventWoke})
+	u.feed(c, &core.Event{Kind: core.EventWoke})
 }
 
 // step tells a machine what happened, and carries out what it answers.
-func (c *Client) step(u *unit, ev core.Event) { c.feed(u, &ev) }
+func (u *unit) step(c *Client, ev core.Event) { u.feed(c, &ev) }
 
 // feed is step with an event that is the client's to change. The event stays off the heap,
 // so no interface but the machine's sees it.
-func (c *Client) feed(u *unit, ev *core.Event) {
+func (u *unit) feed(c *Client, ev *core.Event) {
 	if cl := claimOf(u.owner); cl != nil && cl.protocol == core.ProtocolStrict {
 		c.inform(cl.session, ev)
 	} else if of, ok := u.owner.(*semaphore); ok {
@@ -154,7 +155,7 @@ func (c *Client) feed(u *unit, ev *core.Event) {
 	for i := range actions {
 		switch a := &actions[i]; {
 		case a.Kind.IsRequest():
-			c.send(u, a)
+			u.send(c, a)
 		case a.Kind == core.ActionWake:
 			wake = a.At
 		case a.Kind == core.ActionSampleStoreClock:
@@ -170,9 +171,20 @@ func (c *Client) feed(u *unit, ev *core.Event) {
 	u.owner.stepped(c, u)
 }
 
+// watch asks for changes of one key, or with "" of none.
+func (u *unit) watch(c *Client, key string) {
+	switch {
+	case key == "":
+		c.watches.set(&c.outbox, u)
+	case c.cfg.Watches:
+		c.watches.set(&c.outbox, u, key)
+	}
+}
+
 // drop forgets a unit. Nobody wants the answers to its requests any more.
-func (c *Client) drop(u *unit) {
+func (u *unit) drop(c *Client) {
 	u.gone = true
+	u.watch(c, "")
 	c.alarms.Disarm(&u.Alarm)
 	c.outbox.Abandon(u)
 }

@@ -57,7 +57,7 @@ func (w *workRole) begin(c *Client, cl *claim) {
 	if !w.remote {
 		b.remember(&cfg)
 	}
-	c.make(cl, cfg, core.Event{Kind: core.EventBegin, Wait: b.wait})
+	cl.make(c, cfg, core.Event{Kind: core.EventBegin, Wait: b.wait})
 }
 
 // hear implements role: the notices of the invocation, and those of the lease or the
@@ -68,47 +68,47 @@ func (w *workRole) hear(c *Client, cl *claim, a *core.Action) {
 		if a.Kind == core.ActionFound {
 			c.resultIsThere(cl)
 		}
-		c.saw(cl, a.Observed)
+		cl.saw(c, a.Observed)
 		w.conclude(c, cl, a)
 	case core.ActionWaiting:
 		w.leaseKey = ""
 		if cl.protocol != core.ProtocolStrict || a.Observed != nil {
-			w.leaseKey = c.keyToWatch(cl, a.Observed)
+			w.leaseKey = cl.name.keyToWatch(c, cl.protocol, a.Observed)
 		}
 		cl.waitsFor(c.now.Mono, a.Observed)
-		c.saw(cl, a.Observed)
-		c.say(cl, a)
+		cl.saw(c, a.Observed)
+		cl.say(c, a)
 	case core.ActionHeld:
 		cl.woken = false
-		c.noteHeld(cl, a)
+		cl.noteHeld(c, a)
 	case core.ActionReleased:
-		c.releasedBy(cl, a)
-		c.notHeld(cl)
-		c.say(cl, a)
-		c.wakeNextWaiter(cl.name, c.now.Mono)
+		cl.releasedBy(c, a)
+		cl.notHeld(c)
+		cl.say(c, a)
+		cl.name.wakeNext(c, c.now.Mono)
 	case core.ActionLost, core.ActionLeft, core.ActionCannotMaintain:
-		c.notHeld(cl)
+		cl.notHeld(c)
 		if a.Kind != core.ActionLeft { // which is told when all is over
-			c.say(cl, a)
+			cl.say(c, a)
 		}
 	case core.ActionDeadline, core.ActionRenewed:
-		c.tenure(cl, a)
+		cl.tenure(c, a)
 	case core.ActionAdopted:
 		cl.epoch = a.Epoch
-		c.say(cl, a)
+		cl.say(c, a)
 	default:
-		c.say(cl, a)
+		cl.say(c, a)
 	}
 }
 
 // notHeld takes that the name is not held any more. The claim may take it again.
-func (c *Client) notHeld(cl *claim) {
+func (cl *claim) notHeld(c *Client) {
 	cl.state.holdsNot()
 	cl.belief = belief{cappedAt: c.livesOn(cl.cappedAt)}
 }
 
 // say tells a notice of a claim.
-func (c *Client) say(cl *claim, a *core.Action) {
+func (cl *claim) say(c *Client, a *core.Action) {
 	if cl.state == claimEnded {
 		return
 	}
@@ -131,13 +131,13 @@ func (w *workRole) conclude(c *Client, cl *claim, a *core.Action) {
 	}
 	w.decided = true
 	cl.state.waitsNot()
-	c.passWakeOn(cl)
+	cl.passWakeOn(c)
 }
 
 // leave tells that nothing of a piece of work is left here.
 func (c *Client) leave(cl *claim) {
 	if _, ok := cl.as.(*workRole); ok {
-		c.over(cl)
+		cl.over(c)
 		c.outbox.Emit(core.ActionLeft).Claim = cl.number
 	}
 }
@@ -163,28 +163,28 @@ func (w *workRole) stepped(c *Client, cl *claim) {
 	switch state {
 	case core.InvocationWaiting:
 		cl.state.waits()
-		c.watch(cl, w.keysToWatch(cl, w.leaseKey)...)
+		cl.watch(c, w.keysToWatch(cl, w.leaseKey)...)
 	case core.InvocationChecking: // of one who waits it is a look
 	case core.InvocationAcquiring:
 		if cl.session != nil {
-			c.open(cl.session)
+			cl.session.open(c)
 		}
 	case core.InvocationAwaiting:
 		cl.state.waitsNot()
-		c.watch(cl, w.keysToWatch(cl, "")...)
+		cl.watch(c, w.keysToWatch(cl, "")...)
 	case core.InvocationSettling: // of one who awaits it is a look
 		cl.state.waitsNot()
 	case core.InvocationLaunched:
 		cl.state.waitsNot()
 		cl.missed = false
 		if !cl.state.isHeld() {
-			c.unwatch(cl)
+			cl.watch(c)
 			break
 		}
-		c.watchAbove(cl)
+		cl.watchAbove(c)
 	default:
 		cl.state.waitsNot()
-		c.unwatch(cl)
+		cl.watch(c)
 	}
 }
 
@@ -218,7 +218,7 @@ func (w *workRole) keysToWatch(cl *claim, lease string) []string {
 func (w *workRole) command(c *Client, cl *claim, o order) {
 	if o.kind == core.EventEnded {
 		if cl.unit.machine.WorkState() == core.InvocationLaunched {
-			c.step(cl.unit, core.Event{Kind: core.EventEnded, Outcome: o.outcome, Result: o.result})
+			cl.unit.step(c, core.Event{Kind: core.EventEnded, Outcome: o.outcome, Result: o.result})
 		}
 		return
 	}
@@ -227,7 +227,7 @@ func (w *workRole) command(c *Client, cl *claim, o order) {
 		ev = core.Event{Kind: core.EventRelease, Brief: o.brief || cl.state.isStopping()}
 	}
 	cl.state.stop()
-	c.step(cl.unit, ev)
+	cl.unit.step(c, ev)
 }
 
 // stop implements role.
