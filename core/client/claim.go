@@ -3,7 +3,6 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
-	"github.com/mopslock/mopslock/core/internal/resolve"
 )
 
 // claim is one thing that the host has asked for, from its command until nothing of it is
@@ -39,20 +38,6 @@ type belief struct {
 	at       int64 // Mono: its own deadline
 	on       uint64
 	cappedAt int64 // Mono: after a call it is believed no longer than this; 0 is no cap
-}
-
-// pending is what a command asked for, with all that is known before the machine is made.
-type pending struct {
-	kind    core.EventKind
-	as      role
-	machine core.MachineKind
-	query   resolve.Query
-	terms   core.Config
-	wait    core.Duration
-	at      int64 // Mono of the command
-	printed uint64
-	since   int64 // with printed: an observation to go on with
-	last    released
 }
 
 // role is what a claim does with its machine. It has no state of its own unless the claim
@@ -94,11 +79,11 @@ func (c *Client) begin(b *pending, number uint64) {
 		return
 	}
 	cl.protocol = b.query.Protocol
-	if _, looks := b.as.(*inspectRole); cl.protocol == core.ProtocolStrict && !looks && !c.canStrict() {
+	if _, looks := b.as.(*inspectRole); cl.protocol == core.ProtocolStrict && !looks && !canStrict(&c.cfg) {
 		cl.refuseStrict(c)
 		return
 	}
-	c.resolve(cl)
+	b.resolve(c, cl)
 }
 
 // append adds a claim behind all others.
@@ -153,9 +138,9 @@ func (cl *claim) make(c *Client, cfg core.Config, first core.Event) {
 func (cl *claim) hear(c *Client, _ *unit, a *core.Action) {
 	switch {
 	case cl.state == claimResolving:
-		cl.answered(c, a)
+		cl.pending.answered(c, cl, a)
 	case cl.state == claimYielding:
-		cl.yielded(c, a)
+		cl.pending.yielded(c, cl, a)
 	case a.Kind == core.ActionWarned:
 		c.outbox.Carry(a).Claim = cl.number
 	default:
@@ -300,9 +285,7 @@ func (cl *claim) remove(c *Client) {
 	if cl.unit != nil {
 		cl.unit.drop(c)
 	}
-	if cl.delay != nil {
-		c.alarms.Disarm(&cl.delay.Alarm)
-	}
+	cl.delay.end(c)
 	cl.detach(c)
 	cl.watch(c)
 	cl.name.claims = without(cl.name.claims, cl)

@@ -15,6 +15,14 @@ type handover struct {
 	wrote  bool
 }
 
+// follows a holder that was seen, if one was, and begins again when the holder is another.
+func (h *handover) follows(now int64, s *core.Observed) *handover {
+	if s == nil {
+		return h
+	}
+	return &handover{epoch: s.Epoch, given: s.State == core.ObservedReleased || s.State == core.ObservedBroken, looked: now}
+}
+
 // whence says from whom a name has come that is held now, and how long it was nobody's.
 func (h *handover) whence(now int64, protocol core.Protocol, token core.Epoch) (from core.Origin, took core.Duration) {
 	switch {

@@ -35,7 +35,7 @@ type shown struct {
 }
 
 // parseInspect fills in a claim that only reads, or breaks.
-func (c *Client) parseInspect(b *pending, ev *core.Event) error {
+func (b *pending) parseInspect(ev *core.Event) error {
 	t := &b.terms
 	b.as = &inspectRole{kind: ev.Kind, terms: *t, wanted: b.query.Protocol}
 	b.machine = core.MachineInspection
@@ -76,7 +76,7 @@ func (k *inspectRole) read(c *Client, cl *claim) {
 // run begins a machine that does one thing.
 func (k *inspectRole) run(c *Client, cl *claim, kind core.MachineKind, t core.Config) {
 	cl.protocol = core.ProtocolStrict
-	cfg := c.config(kind, cl.protocol, &t)
+	cfg := machineConfig(&c.cfg, kind, cl.protocol, &t)
 	m, err := c.machine(cfg)
 	if err != nil {
 		cl.refuseTerms(c, err)
@@ -98,7 +98,7 @@ func (k *inspectRole) readRecord(c *Client, cl *claim) {
 }
 
 func (k *inspectRole) breakVersion(c *Client, cl *claim) {
-	if !c.canStrict() {
+	if !canStrict(&c.cfg) {
 		cl.refuseStrict(c)
 		return
 	}
@@ -233,7 +233,7 @@ func (k *inspectRole) breaks(c *Client, cl *claim, s *core.Observed) {
 	case k.terms.Holder != "" && string(s.Holder) != string(k.terms.Holder):
 		a.Reason = core.ReasonHeld
 	default:
-		cfg := c.config(core.MachineLease, core.ProtocolLastWriter, &core.Config{
+		cfg := machineConfig(&c.cfg, core.MachineLease, core.ProtocolLastWriter, &core.Config{
 			Name: cl.name.text, Holder: core.HolderID(s.Holder), TTL: core.TTL(s.TTL), Role: core.RoleOwner,
 		})
 		m, err := c.machine(cfg)

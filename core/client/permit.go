@@ -38,7 +38,7 @@ type permitRole struct {
 }
 
 // parsePermit lists what is wrong with a permit, before any request.
-func (c *Client) parsePermit(b *pending, ev *core.Event) error {
+func (b *pending) parsePermit(ev *core.Event) error {
 	f := ""
 	require := func(ok bool, text string) {
 		if !ok && f != "" {
@@ -78,7 +78,7 @@ func (c *Client) parsePermit(b *pending, ev *core.Event) error {
 // begin implements role.
 func (p *permitRole) begin(c *Client, cl *claim) {
 	b := cl.pending
-	cfg := c.config(core.MachineSemaphore, core.ProtocolStrict, &b.terms)
+	cfg := machineConfig(&c.cfg, core.MachineSemaphore, core.ProtocolStrict, &b.terms)
 	p.of = c.semaphoreOf(cl.name, &cfg, p.isLimit())
 	cl.pending = nil
 	cl.state.become(claimAsking)

@@ -8,21 +8,101 @@ import (
 	"github.com/mopslock/mopslock/core/internal/resolve"
 )
 
-// abilities is what the client has found out about its store.
-type abilities struct {
-	base.Shared
-	creates resolve.Verdict
-	seen    string     // of resolve.Ignored: what was seen
-	warned  bool       // that auto falls back on lastwriter
-	reach   base.Reach // what has worked
-	asking  *unit      // finds it out, for all claims that wait for it
-	waiting []*claim
-	own     string // key of the object that is created if the record is throttled, or ""
+// pending is what a command asked for, with all that is known before the machine is made.
+type pending struct {
+	kind    core.EventKind
+	as      role
+	machine core.MachineKind
+	query   resolve.Query
+	terms   core.Config
+	wait    core.Duration
+	at      int64 // Mono of the command
+	printed uint64
+	since   int64 // with printed: an observation to go on with
+	last    released
+}
+
+// check is what a command asks for, or what is wrong with it.
+func (c *Client) check(now core.Instant, ev *core.Event) (*pending, error) {
+	t := ev.Terms
+	b := &pending{kind: ev.Kind, terms: *t, query: resolve.Query{Protocol: t.Protocol}, wait: ev.Wait, at: now.Mono}
+	own := core.Config{
+		Protocol: t.Protocol, Name: t.Name, TTL: t.TTL, Margin: t.Margin, AcquireMargin: t.AcquireMargin, FleetExpire: t.FleetExpire,
+		Renewal: t.Renewal, Expiry: t.Expiry, Holder: t.Holder, Role: t.Role, StampSpread: t.StampSpread, OnSession: t.OnSession,
+		Epoch: t.Epoch, Owner: t.Owner, Why: t.Why, Now: t.Now, Label: t.Label, MemoFailures: t.MemoFailures, WithoutLease: t.WithoutLease,
+	}
+	if *t != own {
+		return nil, &core.Error{Code: core.ErrorConfig, Text: ev.Kind.String() + ": terms have what only the client's own Config may have"}
+	}
+	if err := b.parse(ev); err != nil {
+		return nil, err
+	}
+	b.printed, b.since = recall(&c.cfg, now, ev.Body)
+	return b, b.validate(c)
+}
+
+// parse says which machine a command asks for, and in which role.
+func (b *pending) parse(ev *core.Event) error {
+	switch ev.Kind {
+	case core.EventAcquire:
+		b.machine, b.as, b.query.Use = core.MachineLease, leaseRole{}, resolve.Lease
+	case core.EventRelease:
+		b.machine, b.as = core.MachineLease, leaseRole{}
+		b.fillJoinTerms()
+		if b.terms.Holder == "" {
+			return &core.Error{Code: core.ErrorConfig, Text: "holder: a release needs the tenure that it releases"}
+		}
+	case core.EventAccompany:
+		b.machine, b.as = core.MachineCompanion, joinRole{}
+		b.fillJoinTerms()
+	case core.EventResume:
+		b.machine, b.as = core.MachineCompanion, &renewRole{}
+		b.fillJoinTerms()
+	case core.EventPermit, core.EventLimit:
+		return b.parsePermit(ev)
+	case core.EventInvoke, core.EventRemote:
+		return b.parseWork(ev)
+	default:
+		return b.parseInspect(ev)
+	}
+	return nil
+}
+
+// fillJoinTerms fills in the terms of a claim on a lease that exists, which has its own session:
+// a strict one has an epoch.
+func (b *pending) fillJoinTerms() {
+	b.terms.OnSession = false
+	switch {
+	case b.query.Protocol != 0:
+	case b.terms.Epoch != 0:
+		b.query.Protocol = core.ProtocolStrict
+	default:
+		b.query.Protocol = core.ProtocolLastWriter
+	}
+}
+
+// validate refuses terms that no protocol asked for accepts, before any request. Terms that
+// only one of two accept are judged when the protocol is known.
+func (b *pending) validate(c *Client) (err error) {
+	for _, protocol := range [...]core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict} {
+		if b.query.Protocol != 0 && b.query.Protocol != protocol {
+			continue
+		}
+		cfg := machineConfig(&c.cfg, b.machine, protocol, &b.terms)
+		cfg.Seed[0] = 1 // each machine gets its own
+		cfg = cfg.WithDefaults()
+		if err = cfg.Validate(); err == nil {
+			return nil
+		}
+	}
+	if b.query.Protocol > core.ProtocolStrict {
+		return &core.Error{Code: core.ErrorConfig, Text: "protocol: must be strict, lastwriter, or none for auto"}
+	}
+	return err
 }
 
 // resolve goes on to find out how a claim's name is kept, and makes the claim's machine then.
-func (c *Client) resolve(cl *claim) {
-	b := cl.pending
+func (b *pending) resolve(c *Client, cl *claim) {
 	for {
 		step := b.query.Next(c.store.creates)
 		cl.protocol = b.query.Protocol
@@ -34,22 +114,22 @@ func (c *Client) resolve(cl *claim) {
 			}
 			continue
 		case resolve.FallBack:
-			c.warnNoCreate()
+			c.store.warnNoCreate(c)
 			continue
 		case resolve.AskMemo:
-			c.askExists(cl, cl.name.text+"/lock/"+core.LockFile)
+			b.ask(c, cl, cl.name.text+"/lock/"+core.LockFile)
 		case resolve.AskRecord:
-			c.askExists(cl, cl.name.text+"/"+core.LockFile)
+			b.ask(c, cl, cl.name.text+"/"+core.LockFile)
 		case resolve.AskResult:
-			c.askExists(cl, core.ResultKey(cl.name.text))
+			b.ask(c, cl, core.ResultKey(cl.name.text))
 		case resolve.AskFailure:
-			c.askExists(cl, core.FailureKey(cl.name.text))
+			b.ask(c, cl, core.FailureKey(cl.name.text))
 		case resolve.Yield:
-			c.yield(cl)
+			b.yield(c, cl)
 		case resolve.TryStore:
-			c.awaitStore(cl)
+			c.store.await(c, cl)
 		case resolve.Refuse:
-			c.refuseQuery(cl)
+			b.refuse(c, cl)
 		default:
 			if b.query.HasLooked() {
 				cl.looked = max(1, b.at) // a clock that tests bring begins at 0
@@ -63,18 +143,30 @@ func (c *Client) resolve(cl *claim) {
 	}
 }
 
+// abilities is what the client has found out about its store.
+type abilities struct {
+	base.Shared
+	creates resolve.Verdict
+	seen    string     // of resolve.Ignored: what was seen
+	warned  bool       // that auto falls back on lastwriter
+	reach   base.Reach // what has worked
+	asking  *unit      // finds it out, for all claims that wait for it
+	waiting []*claim
+	own     string // key of the object that is created if the record is throttled, or ""
+}
+
 // warnNoCreate says, once, that auto is lastwriter on this store.
-func (c *Client) warnNoCreate() {
-	if s := &c.store; !s.warned {
+func (s *abilities) warnNoCreate(c *Client) {
+	if !s.warned {
 		s.warned = true
 		a := c.outbox.Emit(core.ActionWarned)
 		a.Reason, a.Body = core.ReasonNoCreate, c.outbox.Keep([]byte(s.seen))
 	}
 }
 
-// refuseQuery ends a claim that can be kept by no protocol, or not by the one that was asked for.
-func (c *Client) refuseQuery(cl *claim) {
-	switch q := &cl.pending.query; q.Reason {
+// refuse ends a claim that can be kept by no protocol, or not by the one that was asked for.
+func (b *pending) refuse(c *Client, cl *claim) {
+	switch q := &b.query; q.Reason {
 	case core.ReasonNoCreate:
 		cl.refuseStrict(c)
 	case core.ReasonUnreadable: // a remote, whose lease cannot be kept alive
@@ -86,9 +178,9 @@ func (c *Client) refuseQuery(cl *claim) {
 	}
 }
 
-// askExists asks for a claim whether there is an object with a key.
-func (c *Client) askExists(cl *claim, key string) {
-	q := &resolve.ExistsQuery{Patience: resolve.Patience{Wait: cl.pending.left(c), Reach: c.store.reach}, Key: key}
+// ask asks for a claim whether there is an object with a key.
+func (b *pending) ask(c *Client, cl *claim, key string) {
+	q := &resolve.ExistsQuery{Patience: resolve.Patience{Wait: b.left(c), Reach: c.store.reach}, Key: key}
 	cl.unit = &unit{machine: q, owner: cl, claim: cl.number}
 	c.post(job{unit: cl.unit, kind: core.EventBegin})
 }
@@ -102,15 +194,15 @@ func (b *pending) left(c *Client) core.Duration {
 }
 
 // answered takes an answer about a claim's name.
-func (cl *claim) answered(c *Client, a *core.Action) {
+func (b *pending) answered(c *Client, cl *claim, a *core.Action) {
 	cl.unit.drop(c)
 	cl.unit = nil
 	if a.Kind == core.ActionRefused {
-		cl.pending.query.Unanswered(a.Reason, a.Class)
+		b.query.Unanswered(a.Reason, a.Class)
 	} else {
-		cl.pending.query.Saw(a.Count != 0)
+		b.query.Saw(a.Count != 0)
 	}
-	c.resolve(cl)
+	b.resolve(c, cl)
 }
 
 // yield looks for a strict tenure where there can be one. The name has a lock.json, which an old
@@ -120,14 +212,14 @@ func (cl *claim) answered(c *Client, a *core.Action) {
 //	A  strict: v1 . . . . . . . . . . . . . . . . . . . . . released
 //	old        lock.json, released
 //	B                     auto: lock.json, v1 lives: waits . . . . . . lastwriter
-func (c *Client) yield(cl *claim) {
-	if !c.yields(c.canStrict()) {
-		c.fallBack(cl)
+func (b *pending) yield(c *Client, cl *claim) {
+	if !c.yields(canStrict(&c.cfg)) {
+		b.fallBack(c, cl)
 		return
 	}
-	t := &cl.pending.terms
-	cfg := c.config(core.MachineLease, core.ProtocolStrict, &core.Config{Name: t.Name, Expiry: t.Expiry, StampSpread: t.StampSpread})
-	cfg.SeenFingerprint, cfg.SeenSince = cl.pending.printed, cl.pending.since
+	t := &b.terms
+	cfg := machineConfig(&c.cfg, core.MachineLease, core.ProtocolStrict, &core.Config{Name: t.Name, Expiry: t.Expiry, StampSpread: t.StampSpread})
+	cfg.SeenFingerprint, cfg.SeenSince = b.printed, b.since
 	machine, err := c.machine(cfg)
 	if err != nil {
 		cl.refuseTerms(c, err)
@@ -137,19 +229,19 @@ func (c *Client) yield(cl *claim) {
 	cl.state.become(claimYielding)
 	cl.protocol = core.ProtocolStrict
 	cl.unit = &unit{machine: machine, owner: cl, claim: cl.number}
-	cl.unit.step(c, core.Event{Kind: core.EventAcquire, Wait: cl.pending.left(c)})
+	cl.unit.step(c, core.Event{Kind: core.EventAcquire, Wait: b.left(c)})
 }
 
 // fallBack goes on by lastwriter, and says why.
-func (c *Client) fallBack(cl *claim) {
+func (b *pending) fallBack(c *Client, cl *claim) {
 	w := c.outbox.Emit(core.ActionWarned)
 	w.Claim, w.Reason = cl.number, core.ReasonLockFile
-	cl.pending.query.Vacant()
-	c.resolve(cl)
+	b.query.Vacant()
+	b.resolve(c, cl)
 }
 
 // yielded takes a notice of a claim that yields.
-func (cl *claim) yielded(c *Client, a *core.Action) {
+func (b *pending) yielded(c *Client, cl *claim, a *core.Action) {
 	switch {
 	case a.Kind != core.ActionRefused:
 		cl.tenure(c, a)
@@ -158,15 +250,12 @@ func (cl *claim) yielded(c *Client, a *core.Action) {
 		cl.unit = nil
 		cl.watch(c)
 		cl.state.become(claimResolving)
-		c.fallBack(cl)
+		b.fallBack(c, cl)
 	default:
 		cl.tenure(c, a)
 		cl.remove(c)
 	}
 }
-
-// canStrict reports whether the store has all requests that strict needs.
-func (c *Client) canStrict() bool { return !c.cfg.NoCreate && !c.cfg.NoList }
 
 // refuseStrict ends a claim that the store cannot keep by strict.
 func (cl *claim) refuseStrict(c *Client) {
@@ -174,8 +263,8 @@ func (cl *claim) refuseStrict(c *Client) {
 	cl.remove(c)
 }
 
-func (c *Client) awaitStore(cl *claim) {
-	s := &c.store
+// await has a claim wait until it is known what the store can do, for its wait at the most.
+func (s *abilities) await(c *Client, cl *claim) {
 	s.waiting = append(s.waiting, cl)
 	if wait := cl.pending.wait; wait > 0 {
 		cl.later(c, delayWait, cl.pending.at+int64(wait))
@@ -203,20 +292,21 @@ func (s *abilities) hear(c *Client, u *unit, a *core.Action) {
 			s.creates, s.seen = resolve.Ignored, string(a.Body)
 		}
 		c.outbox.Carry(a)
-		c.sweepTried(resolve.BetweenWrites)
+		s.sweep(c, resolve.BetweenWrites)
 	}
 	for _, cl := range waiting {
 		if cl.state == claimEnded {
 			continue
 		}
-		cl.endDelay(c)
+		cl.delay.end(c)
+		cl.delay = nil
 		c.post(job{claim: cl, kind: core.EventBegin, class: a.Class, reason: why})
 	}
 }
 
 // storeTried goes on with a claim that has waited for the prober, which was refused for a
 // reason, or with none has found it out.
-func (c *Client) storeTried(cl *claim, reason core.Reason, class core.Class) {
+func (cl *claim) storeTried(c *Client, reason core.Reason, class core.Class) {
 	if !cl.state.isPending() {
 		return
 	}
@@ -226,7 +316,7 @@ func (c *Client) storeTried(cl *claim, reason core.Reason, class core.Class) {
 		cl.later(c, delayTry, c.now.Mono+int64(min(core.PollCap, left)))
 		return
 	}
-	c.resolve(cl)
+	b.resolve(c, cl)
 }
 
 // stepped implements owner.
@@ -235,10 +325,10 @@ func (s *abilities) stepped(_ *Client, u *unit) { s.own = u.machine.Leftover() }
 // keeps implements owner.
 func (s *abilities) keeps() bool { return false }
 
-// sweepTried removes the object that was created instead of the record, if there may be one.
-func (c *Client) sweepTried(after core.Duration) {
-	if key := c.store.own; key != "" {
-		c.store.own = ""
+// sweep removes the object that was created instead of the record, if there may be one.
+func (s *abilities) sweep(c *Client, after core.Duration) {
+	if key := s.own; key != "" {
+		s.own = ""
 		c.cleanUp(key, after)
 	}
 }
@@ -272,29 +362,29 @@ func (d *delay) onAlarm(c *Client) {
 	cl.delay = nil
 	switch d.kind {
 	case delayWait:
-		c.outOfPatience(cl)
+		c.store.outOfPatience(c, cl)
 	case delayTry:
-		c.resolve(cl)
+		cl.pending.resolve(c, cl)
 	case delayRead:
 		cl.as.(*inspectRole).read(c, cl)
 	case delayLeave:
-		cl.leaveTenure(c)
+		leaseRole{}.leave(c, cl)
 	}
 }
 
 // outOfPatience goes on with a claim whose wait is over before the store was tried.
-func (c *Client) outOfPatience(cl *claim) {
+func (s *abilities) outOfPatience(c *Client, cl *claim) {
 	reason := core.ReasonLimit
-	if !c.store.reach.HasServed(base.Reads) {
+	if !s.reach.HasServed(base.Reads) {
 		reason = core.ReasonUnreachable // not once
 	}
-	c.store.waiting = without(c.store.waiting, cl)
-	c.storeTried(cl, reason, core.ClassUnreachable)
+	s.waiting = without(s.waiting, cl)
+	cl.storeTried(c, reason, core.ClassUnreachable)
 }
 
-func (cl *claim) endDelay(c *Client) {
-	if cl.delay != nil {
-		c.alarms.Disarm(&cl.delay.Alarm)
-		cl.delay = nil
+// end takes the alarm of a delay away, if there is one.
+func (d *delay) end(c *Client) {
+	if d != nil {
+		c.alarms.Disarm(&d.Alarm)
 	}
 }

@@ -84,7 +84,7 @@ func (s *session) open(c *Client) {
 	if s.state != sessionVacant || c.closing {
 		return
 	}
-	cfg := c.config(core.MachineSession, core.ProtocolStrict, &core.Config{TTL: s.ttl, Margin: s.margin})
+	cfg := machineConfig(&c.cfg, core.MachineSession, core.ProtocolStrict, &core.Config{TTL: s.ttl, Margin: s.margin})
 	machine, err := c.machine(cfg)
 	if err != nil {
 		panic("mopslock: core: client: " + err.Error()) // the terms of who stands on it are good
@@ -305,9 +305,8 @@ type storeClock struct {
 // sample takes a sample of the store's clock for a machine that would judge sooner by it:
 // one at a time, and no more than one in core.SampleEach. If there can be none, the machine
 // is told at once, since one that tries only once has nothing else to wait for.
-func (c *Client) sample(asker *unit) {
-	k := &c.clock
-	if k.unit == nil && !c.maySample() {
+func (k *storeClock) sample(c *Client, asker *unit) {
+	if k.unit == nil && !k.maySample(c) {
 		c.post(job{unit: asker, kind: core.EventWoke})
 		return
 	}
@@ -315,7 +314,7 @@ func (c *Client) sample(asker *unit) {
 	if k.unit != nil {
 		return
 	}
-	cfg := c.config(core.MachineStoreClockSample, core.ProtocolStrict, &core.Config{Owner: k.owner})
+	cfg := machineConfig(&c.cfg, core.MachineStoreClockSample, core.ProtocolStrict, &core.Config{Owner: k.owner})
 	if k.owner == "" {
 		k.owner = c.uuid()
 		cfg.Owner = k.owner
@@ -329,8 +328,7 @@ func (c *Client) sample(asker *unit) {
 	c.post(job{unit: k.unit, kind: core.EventBegin})
 }
 
-func (c *Client) maySample() bool {
-	k := &c.clock
+func (k *storeClock) maySample(c *Client) bool {
 	return c.cfg.Samples && !c.closing && (k.owner == "" || c.now.Mono-k.begun >= int64(core.SampleEach))
 }
 

@@ -20,7 +20,7 @@ type leaseRole struct{ base.Shared }
 // begin implements role.
 func (leaseRole) begin(c *Client, cl *claim) {
 	b := cl.pending
-	cfg := c.config(b.machine, b.query.Protocol, &b.terms)
+	cfg := machineConfig(&c.cfg, b.machine, b.query.Protocol, &b.terms)
 	first := core.Event{Kind: core.EventRelease}
 	if b.kind == core.EventAcquire {
 		first = core.Event{Kind: core.EventAcquire, Wait: b.wait}
@@ -49,13 +49,13 @@ func (leaseRole) stepped(c *Client, cl *claim) {
 }
 
 // command implements role.
-func (leaseRole) command(c *Client, cl *claim, o order) {
+func (r leaseRole) command(c *Client, cl *claim, o order) {
 	kind := o.kind
 	if kind == core.EventEnded {
 		return
 	}
 	if cl.state.isStopping() {
-		cl.hurry(c)
+		r.hurry(c, cl)
 		return
 	}
 	if !cl.state.isHeld() && kind != core.EventRelease {
@@ -72,7 +72,7 @@ func (leaseRole) command(c *Client, cl *claim, o order) {
 	case kind == core.EventLeave && cl.isTidying():
 		cl.later(c, delayLeave, c.now.Mono+int64(tidyPatience))
 	case kind == core.EventLeave:
-		cl.leaveTenure(c)
+		r.leave(c, cl)
 	default:
 		if u := cl.unpark(c); u != nil {
 			u.step(c, core.Event{Kind: core.EventRelease, Brief: o.brief})
@@ -82,7 +82,7 @@ func (leaseRole) command(c *Client, cl *claim, o order) {
 
 // hurry ends what a lease that was released or left still waits for, since the caller does not want to
 // wait for it: one that leaves waits for no removal any more, and looks for a late renewal of ours are few.
-func (cl *claim) hurry(c *Client) {
+func (leaseRole) hurry(c *Client, cl *claim) {
 	if d := cl.delay; d != nil {
 		c.alarms.Arm(&d.Alarm, d, c.now.Mono)
 		return
@@ -92,8 +92,8 @@ func (cl *claim) hurry(c *Client) {
 	}
 }
 
-// leaveTenure ends a claim whose lease goes on.
-func (cl *claim) leaveTenure(c *Client) {
+// leave ends a claim whose lease goes on.
+func (leaseRole) leave(c *Client, cl *claim) {
 	cl.over(c)
 	a := c.outbox.Emit(core.ActionLeft)
 	a.Claim = cl.number
@@ -114,7 +114,7 @@ type joinRole struct{ base.Shared }
 // begin implements role.
 func (joinRole) begin(c *Client, cl *claim) {
 	b := cl.pending
-	cl.make(c, c.config(b.machine, b.query.Protocol, &b.terms), core.Event{Kind: core.EventAccompany})
+	cl.make(c, machineConfig(&c.cfg, b.machine, b.query.Protocol, &b.terms), core.Event{Kind: core.EventAccompany})
 }
 
 // hear implements role.
@@ -175,10 +175,11 @@ func (cl *claim) tenure(c *Client, a *core.Action) {
 	case core.ActionWaiting:
 		cl.state.waits()
 		cl.watch(c, cl.name.keyToWatch(c, cl.protocol, a.Observed))
-		cl.waitsFor(c.now.Mono, a.Observed)
+		cl.handover = cl.handover.follows(c.now.Mono, a.Observed)
 		cl.saw(c, a.Observed)
 	case core.ActionHeld:
-		cl.nowHeld(c, a)
+		cl.noteHeld(c, a)
+		cl.watchAbove(c)
 		return
 	case core.ActionAdopted:
 		cl.epoch = a.Epoch
@@ -215,12 +216,6 @@ func (cl *claim) ended(c *Client, a *core.Action) {
 		to.Class = core.ClassUnreachable // it was silent
 	}
 	cl.over(c)
-}
-
-// nowHeld takes that a lease or a companion's is held.
-func (cl *claim) nowHeld(c *Client, a *core.Action) {
-	cl.noteHeld(c, a)
-	cl.watchAbove(c)
 }
 
 // noteHeld tells that a claim is held, and until when.
@@ -278,14 +273,6 @@ func (n *nameState) versionKey(c *Client, epoch core.Epoch) string {
 		return ""
 	}
 	return register.VersionKey(register.RegisterPrefix(n.text), epoch)
-}
-
-// waitsFor begins to follow a holder, and begins again when the holder is another.
-func (cl *claim) waitsFor(now int64, s *core.Observed) {
-	if s != nil {
-		given := s.State == core.ObservedReleased || s.State == core.ObservedBroken
-		cl.handover = &handover{epoch: s.Epoch, given: given, looked: now}
-	}
 }
 
 // follow takes the answer to a waiter's request, after the machine has judged it.

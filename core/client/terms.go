@@ -3,7 +3,6 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/octets"
-	"github.com/mopslock/mopslock/core/internal/resolve"
 )
 
 const maxSlots = 1 << 16
@@ -41,107 +40,53 @@ func checkConfig(cfg *core.Config) error {
 	return nil
 }
 
-// config is the Config of a machine under a protocol, without a seed.
-func (c *Client) config(kind core.MachineKind, protocol core.Protocol, t *core.Config) core.Config {
+// machineConfig is the Config of a client's machine under a protocol, without a seed.
+func machineConfig(own *core.Config, kind core.MachineKind, protocol core.Protocol, t *core.Config) core.Config {
 	cfg := *t
 	cfg.Machine, cfg.Protocol = kind, protocol
-	cfg.StampUnit, cfg.Host, cfg.PID, cfg.TID = c.cfg.StampUnit, c.cfg.Host, c.cfg.PID, c.cfg.TID
+	cfg.StampUnit, cfg.Host, cfg.PID, cfg.TID = own.StampUnit, own.Host, own.PID, own.TID
 	cfg.TTL = t.TTL.Under(protocol)
 	if protocol != core.ProtocolStrict {
 		cfg.StampSpread, cfg.Label, cfg.Boot = 0, "", ""
 		return cfg
 	}
 	cfg.AcquireMargin, cfg.FleetExpire, cfg.Renewal = 0, 0, 0
-	cfg.Boot, cfg.OwnStore = c.cfg.Boot, c.cfg.OwnStore
+	cfg.Boot, cfg.OwnStore = own.Boot, own.OwnStore
 	if cfg.StampSpread == 0 {
-		cfg.StampSpread = c.cfg.StampSpread
+		cfg.StampSpread = own.StampSpread
 	}
 	// A store whose stamps are of a clock that can be set gives no sample: one step of
 	// that clock by a TTL would kill every lease on it.
 	if cfg.Expiry == 0 {
 		cfg.Expiry = core.ExpiryCalibrated
 	}
-	if cfg.Expiry == core.ExpiryCalibrated && !c.cfg.Samples {
+	if cfg.Expiry == core.ExpiryCalibrated && !own.Samples {
 		cfg.Expiry = core.ExpiryObserved
 	}
 	return cfg.WithDefaults() // so that claims of one TTL share a session whether or not they name the margin
 }
 
-// check is what a command asks for, or what is wrong with it.
-func (c *Client) check(now core.Instant, ev *core.Event) (*pending, error) {
-	t := ev.Terms
-	b := &pending{kind: ev.Kind, terms: *t, query: resolve.Query{Protocol: t.Protocol}, wait: ev.Wait, at: now.Mono}
-	own := core.Config{
-		Protocol: t.Protocol, Name: t.Name, TTL: t.TTL, Margin: t.Margin, AcquireMargin: t.AcquireMargin, FleetExpire: t.FleetExpire,
-		Renewal: t.Renewal, Expiry: t.Expiry, Holder: t.Holder, Role: t.Role, StampSpread: t.StampSpread, OnSession: t.OnSession,
-		Epoch: t.Epoch, Owner: t.Owner, Why: t.Why, Now: t.Now, Label: t.Label, MemoFailures: t.MemoFailures, WithoutLease: t.WithoutLease,
+// isCommand reports whether an event is about a claim.
+func isCommand(kind core.EventKind) bool {
+	switch kind {
+	case core.EventAcquire, core.EventAccompany, core.EventResume, core.EventPermit, core.EventLimit, core.EventInvoke,
+		core.EventRemote, core.EventLook, core.EventWatch, core.EventBreak,
+		core.EventRelease, core.EventCancel, core.EventLeave, core.EventEnded:
+		return true
 	}
-	if *t != own {
-		return nil, &core.Error{Code: core.ErrorConfig, Text: ev.Kind.String() + ": terms have what only the client's own Config may have"}
-	}
-	if err := c.parseCommand(b, ev); err != nil {
-		return nil, err
-	}
-	b.printed, b.since = recall(&c.cfg, now, ev.Body)
-	return b, b.validate(c)
+	return false
 }
 
-// parseCommand says which machine a command asks for, and in which role.
-func (c *Client) parseCommand(b *pending, ev *core.Event) error {
+// begins reports whether an event begins a claim. A release does that only with terms.
+func begins(ev *core.Event) bool {
 	switch ev.Kind {
-	case core.EventAcquire:
-		b.machine, b.as, b.query.Use = core.MachineLease, leaseRole{}, resolve.Lease
+	case core.EventCancel, core.EventLeave, core.EventEnded:
+		return false
 	case core.EventRelease:
-		b.machine, b.as = core.MachineLease, leaseRole{}
-		b.fillJoinTerms()
-		if b.terms.Holder == "" {
-			return &core.Error{Code: core.ErrorConfig, Text: "holder: a release needs the tenure that it releases"}
-		}
-	case core.EventAccompany:
-		b.machine, b.as = core.MachineCompanion, joinRole{}
-		b.fillJoinTerms()
-	case core.EventResume:
-		b.machine, b.as = core.MachineCompanion, &renewRole{}
-		b.fillJoinTerms()
-	case core.EventPermit, core.EventLimit:
-		return c.parsePermit(b, ev)
-	case core.EventInvoke, core.EventRemote:
-		return c.parseWork(b, ev)
-	default:
-		return c.parseInspect(b, ev)
+		return ev.Terms != nil
 	}
-	return nil
+	return isCommand(ev.Kind)
 }
 
-// fillJoinTerms fills in the terms of a claim on a lease that exists, which has its own session:
-// a strict one has an epoch.
-func (b *pending) fillJoinTerms() {
-	b.terms.OnSession = false
-	switch {
-	case b.query.Protocol != 0:
-	case b.terms.Epoch != 0:
-		b.query.Protocol = core.ProtocolStrict
-	default:
-		b.query.Protocol = core.ProtocolLastWriter
-	}
-}
-
-// validate refuses terms that no protocol asked for accepts, before any request. Terms that
-// only one of two accept are judged when the protocol is known.
-func (b *pending) validate(c *Client) (err error) {
-	for _, protocol := range [...]core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict} {
-		if b.query.Protocol != 0 && b.query.Protocol != protocol {
-			continue
-		}
-		cfg := c.config(b.machine, protocol, &b.terms)
-		cfg.Seed[0] = 1 // each machine gets its own
-		cfg = cfg.WithDefaults()
-		if err = cfg.Validate(); err == nil {
-			return nil
-		}
-	}
-	if b.query.Protocol > core.ProtocolStrict {
-		return &core.Error{Code: core.ErrorConfig, Text: "protocol: must be strict, lastwriter, or none for auto"}
-	}
-	return err
-}
+// canStrict reports whether the store has all requests that strict needs.
+func canStrict(own *core.Config) bool { return !own.NoCreate && !own.NoList }

@@ -17,7 +17,7 @@ type workRole struct {
 }
 
 // parseWork fills in a claim of a piece of work.
-func (c *Client) parseWork(b *pending, ev *core.Event) error {
+func (b *pending) parseWork(ev *core.Event) error {
 	t := &b.terms
 	w := &workRole{remote: ev.Kind == core.EventRemote, memo: t.MemoFailures}
 	b.machine, b.as = core.MachineInvocation, w
@@ -52,7 +52,7 @@ func lastSegment(name string) string {
 // begin implements role.
 func (w *workRole) begin(c *Client, cl *claim) {
 	b := cl.pending
-	cfg := c.config(b.machine, cl.protocol, &b.terms)
+	cfg := machineConfig(&c.cfg, b.machine, cl.protocol, &b.terms)
 	cfg.Creates = cl.protocol == core.ProtocolStrict || c.cfg.OwnStore || c.store.creates == resolve.Honoured
 	if !w.remote {
 		b.remember(&cfg)
@@ -75,7 +75,7 @@ func (w *workRole) hear(c *Client, cl *claim, a *core.Action) {
 		if cl.protocol != core.ProtocolStrict || a.Observed != nil {
 			w.leaseKey = cl.name.keyToWatch(c, cl.protocol, a.Observed)
 		}
-		cl.waitsFor(c.now.Mono, a.Observed)
+		cl.handover = cl.handover.follows(c.now.Mono, a.Observed)
 		cl.saw(c, a.Observed)
 		cl.say(c, a)
 	case core.ActionHeld:
@@ -83,11 +83,11 @@ func (w *workRole) hear(c *Client, cl *claim, a *core.Action) {
 		cl.noteHeld(c, a)
 	case core.ActionReleased:
 		cl.releasedBy(c, a)
-		cl.notHeld(c)
+		w.notHeld(c, cl)
 		cl.say(c, a)
 		cl.name.wakeNext(c, c.now.Mono)
 	case core.ActionLost, core.ActionLeft, core.ActionCannotMaintain:
-		cl.notHeld(c)
+		w.notHeld(c, cl)
 		if a.Kind != core.ActionLeft { // which is told when all is over
 			cl.say(c, a)
 		}
@@ -102,7 +102,7 @@ func (w *workRole) hear(c *Client, cl *claim, a *core.Action) {
 }
 
 // notHeld takes that the name is not held any more. The claim may take it again.
-func (cl *claim) notHeld(c *Client) {
+func (*workRole) notHeld(c *Client, cl *claim) {
 	cl.state.holdsNot()
 	cl.belief = belief{cappedAt: c.livesOn(cl.cappedAt)}
 }
