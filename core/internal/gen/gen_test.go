@@ -50,6 +50,7 @@ func TestCopiesRefuse(t *testing.T) {
 	for _, test := range []struct{ why, source, want string }{
 		{"left out without a reason", "type M struct { a int `state:\"scratch\"` }", "M.a: its tag does not say why"},
 		{"a tag that is none", "type M struct { a int `state:\"left: out\"` }", "M.a: a tag that is none"},
+		{"a tag for another type", "type M struct { a part `state:\"due\"` }; type part struct { b int }", "M.a: its tag is not for a " + corePath + ".part"},
 		{"a function", "type M struct { a func() }", "M.a: a func() is not a state"},
 		{"a channel within", "type M struct { a part }; type part struct { b [2]chan int }", "part.b: a chan int is not a state"},
 		{"an interface", "type M struct { a any }", "M.a: a any is not a machine"},

@@ -122,7 +122,7 @@ func (c *copies) add(part *types.Named, isMachine bool) error {
 				c.printf("if w.IsExact() {\n")
 				defer c.printf("}\n")
 			}
-			return c.write(f.path, f.typ, f, 0)
+			return c.write(f.path, f.typ, f.call(), 0)
 		})
 		if err != nil {
 			return err
@@ -195,9 +195,11 @@ func (c *copies) twins(part types.Type, of string) string {
 	return ""
 }
 
-// write writes what stands at a path.
-func (c *copies) write(path string, t types.Type, f field, depth int) error {
+// write writes what stands at a path, by the call that a tag asks for, if any.
+func (c *copies) write(path string, t types.Type, call string, depth int) error {
 	switch {
+	case call != "" && (c.leadsToPart(t) || c.hasState(t)):
+		return fmt.Errorf("its tag is not for a %s", t)
 	case c.isShared(t):
 		c.printf("w.Part(&%s)\n", path)
 		return nil
@@ -210,14 +212,8 @@ func (c *copies) write(path string, t types.Type, f field, depth int) error {
 	}
 	switch u := underlying(t).(type) {
 	case *types.Basic:
-		call := basicCall(t, u)
-		switch of, isOf := strings.CutPrefix(f.how, "of "); {
-		case f.how == due:
-			call = "Due(%s)"
-		case f.how == id:
-			call = "ID(%s)"
-		case isOf:
-			call = "RequestOf(x." + of + ", %s)"
+		if call == "" {
+			call = basicCall(t, u)
 		}
 		if call == "" {
 			return fmt.Errorf("a %s is not a state", t)
@@ -237,23 +233,23 @@ func (c *copies) write(path string, t types.Type, f field, depth int) error {
 		}
 		i := string(rune('i' + depth))
 		c.printf("for %s := range %s {\n", i, path)
-		err := c.write(path+"["+i+"]", element, f, depth+1)
+		err := c.write(path+"["+i+"]", element, call, depth+1)
 		c.printf("}\n")
 		return err
 	case *types.Map:
 		c.imports["maps"], c.imports["slices"] = true, true
 		k := "key" + strings.Repeat("s", depth)
 		c.printf("w.Int(int64(len(%s)))\nfor _, %s := range slices.Sorted(maps.Keys(%s)) {\n", path, k, path)
-		if err := c.write(k, u.Key(), field{}, depth+1); err != nil {
+		if err := c.write(k, u.Key(), "", depth+1); err != nil {
 			return err
 		}
-		err := c.write(path+"["+k+"]", u.Elem(), f, depth+1)
+		err := c.write(path+"["+k+"]", u.Elem(), call, depth+1)
 		c.printf("}\n")
 		return err
 	case *types.Pointer:
 		c.printf("if w.Bool(%s != nil); %s != nil {\n", path, path)
 		defer c.printf("}\n")
-		return c.write(path, u.Elem(), f, depth)
+		return c.write(path, u.Elem(), call, depth)
 	case *types.Interface:
 		if !has(u, "WriteState") {
 			return fmt.Errorf("a %s is not a machine", t)
@@ -270,23 +266,24 @@ func basicCall(t types.Type, basic *types.Basic) string {
 	if named, ok := t.(*types.Named); ok && named.Obj().Name() == "RequestID" {
 		return "Request(%s)"
 	}
-	call := ""
+	var call string
+	var as types.BasicKind
 	switch info := basic.Info(); {
 	case info&types.IsBoolean != 0:
 		return "Bool(%s)"
 	case info&types.IsUnsigned != 0:
-		call = "Uint(%s)"
+		call, as = "Uint", types.Uint64
 	case info&types.IsInteger != 0:
-		call = "Int(%s)"
+		call, as = "Int", types.Int64
 	case info&types.IsString != 0:
-		call = "Text(%s)"
+		call, as = "Text", types.String
 	default:
 		return ""
 	}
-	if want := map[string]types.BasicKind{"Uint(%s)": types.Uint64, "Int(%s)": types.Int64, "Text(%s)": types.String}[call]; t != types.Typ[want] {
-		call = strings.Replace(call, "%s", types.Typ[want].Name()+"(%s)", 1)
+	if t == types.Typ[as] {
+		return call + "(%s)"
 	}
-	return call
+	return call + "(" + types.Typ[as].Name() + "(%s))"
 }
 
 // detach copies what a path refers to.
@@ -369,12 +366,27 @@ const (
 	exact    = "exact"
 	due      = "due"
 	id       = "id"
+	ofField  = "of "
 )
 
 type field struct {
 	name, path string
 	typ        types.Type
 	how        string
+}
+
+// call is the call that writes the field, if its tag asks for one.
+func (f *field) call() string {
+	of, isOf := strings.CutPrefix(f.how, ofField)
+	switch {
+	case f.how == due:
+		return "Due(%s)"
+	case f.how == id:
+		return "ID(%s)"
+	case isOf:
+		return "RequestOf(x." + of + ", %s)"
+	}
+	return ""
 }
 
 // eachField calls do for every field of a struct, first to last.
@@ -393,7 +405,7 @@ func (l *loader) eachField(of *types.Named, do func(field) error) error {
 				return fmt.Errorf("%s: its tag does not say why", name)
 			}
 		default:
-			if !strings.HasPrefix(how, "of ") {
+			if !strings.HasPrefix(how, ofField) {
 				return fmt.Errorf("%s: a tag that is none: %s", name, s.Tag(i))
 			}
 		}
