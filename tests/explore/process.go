@@ -61,7 +61,9 @@ func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		return nil, err
 	}
 	actions = slices.DeleteFunc(actions, func(a core.Action) bool { return a.Claim == opener && !a.Kind.IsRequest() })
-	p.canon.learn(p.Client)
+	if slices.ContainsFunc(p.Process.Claims, func(c world.Claim) bool { return c.Kind == core.EventPermit }) {
+		p.canon.learn(p.Client)
+	}
 	p.canon.send(actions)
 	for i := range p.Process.Claims {
 		p.canon.identifyText(&p.Process.Claims[i].Tenure)
