@@ -193,9 +193,6 @@ func claimOf(o owner) *claim {
 	return cl
 }
 
-// keeps implements owner.
-func (cl *claim) keeps() bool { return cl.state.isHeld() }
-
 // park drops the machine of a lease that waits for its session alone.
 func (cl *claim) park(c *Client) {
 	if cl.session == nil || cl.delay != nil {

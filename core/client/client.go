@@ -306,8 +306,6 @@ type owner interface {
 	hear(c *Client, u *unit, a *core.Action)
 	// stepped follows the machine's state, after all actions of one of its steps.
 	stepped(c *Client, u *unit)
-	// keeps reports whether a claim ends if the machine's requests are late.
-	keeps() bool
 }
 
 // The lanes of a machine, as a mask of the request's id: a lease has one request in
@@ -352,13 +350,23 @@ func (c *Client) do(j job) {
 // send takes a request of a unit's machine.
 func (u *unit) send(c *Client, a *core.Action) {
 	lane := outbox.Usual
-	switch {
-	case a.Kind == core.ActionCreateResult || a.Kind == core.ActionPutResult:
+	if a.Kind == core.ActionCreateResult || a.Kind == core.ActionPutResult {
 		lane = outbox.Transfer
-	case u.owner.keeps():
+	} else if u.keeps() {
 		lane = outbox.Beat
 	}
 	c.outbox.Send(u, lane, u.claim, a, c.now.Mono)
+}
+
+// keeps reports whether a claim ends if the machine's requests are late. What keeps a permit is its session.
+func (u *unit) keeps() bool {
+	switch of := u.owner.(type) {
+	case *session:
+		return true
+	case *claim:
+		return of.state.isHeld()
+	}
+	return false
 }
 
 // answer takes the store's answer to a request.

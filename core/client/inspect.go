@@ -94,7 +94,7 @@ func (k *inspectRole) use(c *Client, cl *claim, m base.Reporting, first core.Eve
 
 func (k *inspectRole) readRecord(c *Client, cl *claim) {
 	cl.protocol = core.ProtocolLastWriter
-	k.use(c, cl, &recordQuery{key: cl.name.text + "/" + core.LockFile}, core.EventBegin)
+	k.use(c, cl, &lastwriter.Query{Key: cl.name.text + "/" + core.LockFile}, core.EventBegin)
 }
 
 func (k *inspectRole) breakVersion(c *Client, cl *claim) {
@@ -290,40 +290,3 @@ func (k *inspectRole) command(c *Client, cl *claim, o order) {
 
 // stop implements role.
 func (k *inspectRole) stop() core.EventKind { return core.EventCancel }
-
-// recordQuery reads lock.json once.
-type recordQuery struct {
-	base.Quiet
-	key  string
-	done bool
-	seen core.Observed  `state:"scratch: of the latest Step"`
-	out  [1]core.Action `state:"scratch: of the latest Step"`
-}
-
-// Step implements core.Machine.
-func (l *recordQuery) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	a := &l.out[0]
-	switch {
-	case ev.Kind == core.EventBegin:
-		*a = core.Action{Kind: core.ActionGet, Request: 1, Key: l.key, Limit: core.RequestLimit}
-	case ev.Kind != core.EventAnswer || l.done:
-		return nil, nil
-	case ev.Outcome == core.OutcomeUnknown:
-		l.done = true
-		*a = core.Action{Kind: core.ActionRefused, Reason: core.ReasonUnreachable, Class: ev.Class}
-		if ev.Class.Permanent() {
-			a.Reason = core.ReasonUnusable
-		}
-	default:
-		l.done = true
-		l.seen = lastwriter.Inspect(now, ev.Body, ev.Outcome == core.OutcomeNo, ev.Stamp)
-		*a = core.Action{Kind: core.ActionSeen, Observed: &l.seen}
-	}
-	return l.out[:], nil
-}
-
-// Idle implements core.Machine.
-func (l *recordQuery) Idle() bool { return l.done }
-
-// String implements core.Machine.
-func (l *recordQuery) String() string { return "looking" }

@@ -212,9 +212,6 @@ func (s *semaphore) hint() {
 	}
 }
 
-// keeps implements owner. What keeps a permit is its session.
-func (s *semaphore) keeps() bool { return false }
-
 // wants implements sessionUser: a permit is waited for, and needs a session to stand on.
 func (s *semaphore) wants() bool { return slices.ContainsFunc(s.asks, wantsSession) }
 

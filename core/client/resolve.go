@@ -322,9 +322,6 @@ func (cl *claim) storeTried(c *Client, reason core.Reason, class core.Class) {
 // stepped implements owner.
 func (s *abilities) stepped(_ *Client, u *unit) { s.own = u.machine.Leftover() }
 
-// keeps implements owner.
-func (s *abilities) keeps() bool { return false }
-
 // sweep removes the object that was created instead of the record, if there may be one.
 func (s *abilities) sweep(c *Client, after core.Duration) {
 	if key := s.own; key != "" {

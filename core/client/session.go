@@ -227,9 +227,6 @@ func (s *session) cannotOpen(c *Client, u *unit, class core.Class) {
 // stepped implements owner.
 func (s *session) stepped(*Client, *unit) {}
 
-// keeps implements owner.
-func (s *session) keeps() bool { return true }
-
 // onAlarm implements alarmHandler: nobody has stood on it for a while.
 func (s *session) onAlarm(c *Client) { s.leave(c) }
 
@@ -348,6 +345,3 @@ func (k *storeClock) hear(c *Client, u *unit, a *core.Action) {
 
 // stepped implements owner.
 func (k *storeClock) stepped(*Client, *unit) {}
-
-// keeps implements owner.
-func (k *storeClock) keeps() bool { return false }

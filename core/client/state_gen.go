@@ -767,25 +767,3 @@ func (x *memory) Detach(t core.Twins, of *memory) {
 	x.oldest = base.TwinOf(t, x.oldest)
 	x.newest = base.TwinOf(t, x.newest)
 }
-
-// WriteState writes the state of x.
-func (x *recordQuery) WriteState(w *core.StateWriter) {
-	w.Text(x.key)
-	w.Bool(x.done)
-}
-
-// Detach gives x, which is a copy, buffers of its own.
-func (x *recordQuery) Detach() {
-	x.seen = core.Observed{}
-	x.out = [1]core.Action{}
-}
-
-// AppendState implements core.Machine.
-func (x *recordQuery) AppendState(dst []byte) []byte { return core.AppendState(dst, x) }
-
-// Clone implements core.Machine.
-func (x *recordQuery) Clone() core.Machine {
-	twin := *x
-	twin.Detach()
-	return &twin
-}

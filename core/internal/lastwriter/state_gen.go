@@ -101,3 +101,25 @@ func (x *Lease) Clone() core.Machine {
 	twin.Detach()
 	return &twin
 }
+
+// WriteState writes the state of x.
+func (x *Query) WriteState(w *core.StateWriter) {
+	w.Text(x.Key)
+	w.Bool(x.done)
+}
+
+// Detach gives x, which is a copy, buffers of its own.
+func (x *Query) Detach() {
+	x.seen = core.Observed{}
+	x.out = [1]core.Action{}
+}
+
+// AppendState implements core.Machine.
+func (x *Query) AppendState(dst []byte) []byte { return core.AppendState(dst, x) }
+
+// Clone implements core.Machine.
+func (x *Query) Clone() core.Machine {
+	twin := *x
+	twin.Detach()
+	return &twin
+}
