@@ -268,8 +268,9 @@ func (o *Outbox) EndTransfer(of Owner, own core.RequestID, now int64) {
 		return
 	}
 	f.ended = true
-	if f.queued != nil {
-		o.alarms.Arm(&f.queued.Alarm, f.queued, now)
+	if q := f.queued; q != nil {
+		q.rests = false // its alarm is its answer
+		o.alarms.Arm(&q.Alarm, q, now)
 		return
 	}
 	o.Emit(core.ActionAbandon).Request = f.id

@@ -149,6 +149,30 @@ func TestRest(t *testing.T) {
 	b.want("half of the limit", 4)
 }
 
+// TestTransfersRest: a transfer leaves a store alone as all others do, also one that waited for a slot; and one that
+// is ended meanwhile is answered at once, and is not sent.
+func TestTransfersRest(t *testing.T) {
+	b := newBox(t, 4, 2)
+	b.ask(Transfer)
+	b.ask(Transfer)
+	b.ask(Transfer)
+	b.want("two slots", 1, 2)
+	b.answer(1, core.OutcomeUnknown, core.ClassThrottled, limit/4)
+	b.want("a slot is free, and the store asks to be left alone")
+	b.pass(limit/4 - 1)
+	b.want("not yet")
+	b.pass(1)
+	b.want("the rest is over", 3)
+	b.answer(3, core.OutcomeUnknown, core.ClassThrottled, limit/4)
+	ended := b.ask(Transfer)
+	b.EndTransfer(ended, 0, b.now)
+	if late := b.pass(0); len(late) != 1 || late[0].Owner != Owner(ended) {
+		t.Errorf("ended while it rests: %+v", late)
+	}
+	b.pass(limit / 4)
+	b.want("nothing is left")
+}
+
 // TestAbandon: what nobody wants any more is told to the host and keeps its slot; what was not sent is forgotten.
 func TestAbandon(t *testing.T) {
 	b := newBox(t, 2, 1)
