@@ -37,7 +37,7 @@ func (k *sharedMaker) behindGateway() *Scenario {
 	if err != nil {
 		panic(err)
 	}
-	sc := k.narrow("behind-gateway", 1, 0, 0, flawless(k.caller("A", 99, true, oneView, nil)), at(k.caller("B", 101, false, oneView, remote), 1))
+	sc := k.narrow("behind-gateway", 1, 0, 0, flawless(k.caller("A", 99, true, oneView, remote)), at(k.caller("B", 101, false, oneView, remote), 1))
 	sc.Store, sc.Odd = collectedBelow(past(newBlobs(strictUnit), client, oneView.permit(first, cfg), about(core.EventRelease))), 2
 	return ready(sc)
 }

@@ -86,11 +86,17 @@ func (b blobs) Brings(a *core.Action, reply *core.Event) (limit uint64, all []br
 	return broughtBy(a.Body)
 }
 
-// committed tells the ledger of the permits that a request brings, in their order.
+// committed tells the ledger of the permits that a request brings, in their order. A version
+// below the newest, whose number was collected, brings none.
 func (e *engine) committed(next *state, action, reply uint32) *check.Violation {
 	store, ok := e.stores.items[next.store].(Bringer)
 	if !ok {
 		return nil
+	}
+	if v, ok := e.stores.items[next.store].(Versioned); ok {
+		if name, epoch, _, ok := v.Version(&e.actions.items[action]); ok && epoch < v.Newest(name) {
+			return nil
+		}
 	}
 	var ledger *check.Ledger
 	limit, brought := store.Brings(&e.actions.items[action], &e.replies.items[reply])
