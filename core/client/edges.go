@@ -104,3 +104,41 @@ func (s *claimState) holdsNot() {
 		s.become(claimCancelling)
 	}
 }
+
+// sessionState is where a session is.
+type sessionState uint8
+
+const (
+	sessionVacant  sessionState = iota // nobody has wanted it in force yet, or the id before was lost
+	sessionOpening                     // its first beat was not taken yet
+	sessionInForce                     // claims stand on it
+	sessionLeaving                     // what it has in the store is being removed; nobody gets it any more
+	sessionGone                        // nothing is left of it
+)
+
+// String is for a panic.
+func (s sessionState) String() string {
+	return [...]string{"vacant", "opening", "in force", "leaving", "gone"}[s]
+}
+
+// sessionEdges is every move that a session can make. It is never written.
+var sessionEdges = [...]base.Edge[sessionState]{
+	{From: sessionVacant, To: sessionOpening, Why: "a claim wants it in force"},
+	{From: sessionVacant, To: sessionGone, Why: "nobody stands on it any more"},
+	{From: sessionOpening, To: sessionInForce, Why: "its first beat was taken"},
+	{From: sessionOpening, To: sessionVacant, Why: "the store does not take its beat"},
+	{From: sessionOpening, To: sessionLeaving, Why: "nobody has stood on it for a while; the client closes"},
+	{From: sessionInForce, To: sessionVacant, Why: "lost"},
+	{From: sessionInForce, To: sessionLeaving, Why: "nobody has stood on it for a while; the client closes"},
+	{From: sessionOpening, To: sessionGone, Why: "the store does not take its beat, and nobody stands on it"},
+	{From: sessionInForce, To: sessionGone, Why: "lost, and nobody stands on it"},
+	{From: sessionLeaving, To: sessionGone, Why: "left, or lost"},
+}
+
+// become moves along an edge of the table, or stays.
+func (s *sessionState) become(to sessionState) {
+	if *s != to {
+		base.CheckMove(sessionEdges[:], *s, to)
+		*s = to
+	}
+}

@@ -29,16 +29,6 @@ type session struct {
 	call         *watch
 }
 
-// sessionState is where a session is.
-type sessionState uint8
-
-const (
-	sessionVacant sessionState = iota // nobody has wanted it in force yet, or the id before was lost
-	sessionOpening
-	sessionInForce
-	sessionLeaving // for good
-)
-
 // sessionUser is what stands on a session, or wants to.
 type sessionUser interface {
 	// wants reports whether it waits for the session, in order to acquire.
@@ -73,7 +63,7 @@ func (s *session) detach(c *Client) {
 	switch s.users--; {
 	case s.users > 0:
 	case s.state == sessionVacant:
-		c.sessions = without(c.sessions, s)
+		s.goes(c)
 	default:
 		c.alarms.Arm(&s.Alarm, s, c.now.Mono+int64(sessionIdle))
 	}
@@ -90,7 +80,8 @@ func (s *session) open(c *Client) {
 		panic("mopslock: core: client: " + err.Error()) // the terms of who stands on it are good
 	}
 	c.sessionSerial++
-	s.number, s.calls, s.state = c.sessionSerial, 0, sessionOpening
+	s.number, s.calls = c.sessionSerial, 0
+	s.state.become(sessionOpening)
 	s.unit = &unit{machine: machine, owner: s}
 	c.post(job{unit: s.unit, kind: core.EventBegin})
 }
@@ -99,7 +90,8 @@ func (s *session) open(c *Client) {
 func (s *session) hear(c *Client, u *unit, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
-		s.id, s.until, s.state = string(a.Holder), a.At, sessionInForce
+		s.id, s.until = string(a.Holder), a.At
+		s.state.become(sessionInForce)
 		s.say(c, a)
 		s.watchCall(c)
 		s.tell(c, true)
@@ -145,11 +137,19 @@ func (s *session) say(c *Client, a *core.Action) {
 // that with its next event.
 func (s *session) forget(c *Client, u *unit) {
 	c.alarms.Disarm(&s.Alarm)
-	s.state, s.id, s.unit = sessionVacant, "", nil
+	s.id, s.unit = "", nil
 	u.drop(c)
-	if s.users == 0 {
-		c.sessions = without(c.sessions, s)
+	if s.users == 0 || s.state == sessionLeaving {
+		s.goes(c)
+		return
 	}
+	s.state.become(sessionVacant)
+}
+
+// goes takes a session off that nobody stands on, and that has nothing in the store.
+func (s *session) goes(c *Client) {
+	s.state.become(sessionGone)
+	c.sessions = without(c.sessions, s)
 }
 
 // watchCall asks for the next call, which the breaker of a lease on the session makes.
@@ -232,7 +232,7 @@ func (s *session) onAlarm(c *Client) { s.leave(c) }
 
 // leave ends the session, on which nothing stands any more, and removes what it has in the store.
 func (s *session) leave(c *Client) {
-	s.state = sessionLeaving
+	s.state.become(sessionLeaving)
 	c.post(job{unit: s.unit, kind: core.EventLeave})
 }
 

@@ -17,7 +17,7 @@ var readsClock = []string{
 // error values. A new one is added here by hand, and TestCoreStateIsConstant
 // checks that it is never written.
 var constants = []string{
-	"LeaseEdges", "CompanionEdges", "SemaphoreEdges", "SessionEdges", "InvocationEdges", "TaskEdges", "claimEdges",
+	"LeaseEdges", "CompanionEdges", "SemaphoreEdges", "SessionEdges", "InvocationEdges", "TaskEdges", "claimEdges", "sessionEdges",
 	"inputKeys", "actionKeys", "sightKeys", "configKeys", "answerKeys",
 }
 
