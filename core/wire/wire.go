@@ -5,7 +5,7 @@
 // reader needs all 64 bits of an integer.
 //
 // It decides nothing and checks nothing. Package core reads the messages, and
-// core/schema.go says what each field means.
+// core/schema.go and core/action.go say what each field means.
 package wire
 
 import "strconv"
