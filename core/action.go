@@ -12,7 +12,8 @@ type Action struct {
 	Key string
 	// After, of list: only keys behind it are wanted; "" means all.
 	After string
-	// Count, of list: the most entries that are wanted.
+	// Count, of list: the most entries that are wanted; of outage and recovered: how many
+	// requests have failed in a row.
 	Count uint64
 	// Limit, of every request: after so long the host gives the request up and
 	// answers unknown. A write that has not begun to apply by then must not apply.
@@ -28,7 +29,7 @@ type Action struct {
 	// Reason, of refused, lost, cannot_maintain, absent and warned.
 	Reason Reason
 	// Class, of refused{unreachable, unusable, limit}, cannot_maintain{unreadable} and
-	// absent{unreachable, unusable}: the class of the store's last answer.
+	// absent{unreachable, unusable}: the class of the store's last answer, also of outage.
 	Class Class
 	// At, Mono: of wake, when to send woke; of held, renewed and deadline (a shorter
 	// TTL was seen on the name), the deadline after which no caller may rely on the
@@ -70,7 +71,9 @@ type Action struct {
 	// left, whose Claim is 0: its number, which is told once for all that stand on it.
 	On uint64
 	// Origin, of a lease's held, and Took, how long the name was nobody's, or 0 if nobody
-	// can tell.
+	// can tell. Took, of recovered: since the first failure of the row.
 	Origin Origin
 	Took   Duration
+	// Verb, of outage: the request that has failed last.
+	Verb ActionKind
 }

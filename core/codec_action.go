@@ -29,6 +29,7 @@ const (
 	actOn
 	actOrigin
 	actTook
+	actVerb
 	actFields
 )
 
@@ -36,7 +37,7 @@ const (
 var actionKeys = [...]string{
 	keyKind, keyRequest, keyKey, keyAfter, keyCount, keyLimit, keyType, keyBody, keyOver, keyReason,
 	keyClass, keyAt, keyWallNS, keyEpoch, keyToken, keyHolder, keySession, keySight,
-	keyPermit, keyTotal, keyClaim, keyProtocol, keyOn, keyOrigin, keyTook,
+	keyPermit, keyTotal, keyClaim, keyProtocol, keyOn, keyOrigin, keyTook, keyVerb,
 }
 
 // actionRules follows the comments of Action. An instant may always be left out,
@@ -55,6 +56,10 @@ func actionRules(kind ActionKind) fieldRules {
 		rules.may |= 1<<actProtocol | 1<<actOn | 1<<actClass
 	case ActionReleased, ActionLeft, ActionSeen, ActionCannotMaintain, ActionRenewed, ActionDeadline, ActionAdopted, ActionContactLost, ActionWaiting, ActionBroken, ActionLimited:
 		rules.may |= 1<<actProtocol | 1<<actOn
+	case ActionOutage:
+		rules.may |= 1<<actClass | 1<<actCount | 1<<actVerb
+	case ActionRecovered:
+		rules.may |= 1<<actCount | 1<<actTook
 	}
 	return rules
 }
@@ -133,8 +138,6 @@ func machineRules(kind ActionKind) fieldRules {
 	case ActionRemember:
 		const must = always | 1<<actKey | 1<<actBody
 		return fieldRules{must, must}
-	case ActionOutage:
-		return fieldRules{always, always | 1<<actClass}
 	case ActionTried:
 		return fieldRules{always, reason | 1<<actBody}
 	}
@@ -271,5 +274,8 @@ func (d *reader) ofClient(a *Action) {
 	}
 	if d.key(actTook, keyTook) {
 		a.Took = Duration(d.nonzeroInt())
+	}
+	if d.key(actVerb, keyVerb) {
+		a.Verb = ActionKind(d.named(actionKindNames[:]))
 	}
 }

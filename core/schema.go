@@ -3,8 +3,8 @@ package core
 // This file is the schema: every event, action, answer, reason and limit that
 // crosses the border of the core, in the order and with the names that they have
 // on the wire. schema_states.go has the names of the states, and action.go what an
-// action says. The comment behind a constant is its wire name; internal/gen reads it and writes schema_gen.go. A name
-// never changes, and a number is never reused.
+// action says. The comment behind a constant is its wire name; internal/gen reads it
+// and writes schema_gen.go. A name never changes, and a number is never reused.
 
 // Instant is one reading of the host's two clocks, in nanoseconds.
 type Instant struct {
@@ -325,7 +325,8 @@ const (
 	// ActionForget: no longer.
 	ActionRemember ActionKind = 44 // remember
 	ActionForget   ActionKind = 45 // forget
-	// ActionOutage: several requests in a row have failed; ActionRecovered: one has not since.
+	// ActionOutage: several reads in a row have failed, or several writes; ActionRecovered:
+	// neither do any more.
 	ActionOutage    ActionKind = 46 // outage
 	ActionRecovered ActionKind = 47 // recovered
 	// ActionTried: it was found out whether the store honours create-if-absent: Reason is

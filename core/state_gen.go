@@ -87,6 +87,7 @@ func (x *Action) WriteState(w *StateWriter) {
 	w.Uint(x.On)
 	w.Uint(uint64(x.Origin))
 	w.Int(int64(x.Took))
+	w.Uint(uint64(x.Verb))
 }
 
 // Detach gives x, which is a copy, buffers of its own.

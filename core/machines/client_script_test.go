@@ -214,6 +214,9 @@ func (s *clientScript) actionLine(a *core.Action) string {
 	if a.Took != 0 {
 		l.field("took", a.Took.String())
 	}
+	if a.Verb != 0 {
+		l.field("verb", a.Verb.String())
+	}
 	if a.Observed != nil {
 		l.field("sight", a.Observed.State.String())
 	}

@@ -155,6 +155,7 @@ type Action struct {
 	On         uint64 `json:"on,omitempty"`
 	Origin     string `json:"origin,omitempty"`
 	Took       int64  `json:"took_ns,omitempty"`
+	Verb       string `json:"verb,omitempty"`
 }
 
 // Sight is a lease as one read of its record shows it; it is core.Observed.

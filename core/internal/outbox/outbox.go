@@ -37,8 +37,9 @@ type Outbox struct {
 
 // outage is a time in which the store answers no reads, or no writes.
 type outage struct {
-	failed int  // requests in a row
-	told   bool // that there is one
+	failed uint64 // requests in a row
+	since  int64  `state:"exact: it is only told to people"` // Mono of the first
+	told   bool   // that there is one
 }
 
 // Lane says how urgent a request is.
@@ -303,28 +304,33 @@ func (o *Outbox) Answer(ev *core.Event, now int64) Flight {
 	if ev.RetryAfter > 0 {
 		o.restUntil = max(o.restUntil, now+int64(min(ev.RetryAfter, core.MaxTTL)))
 	}
-	o.followOutage(&f, ev)
+	o.followOutage(&f, ev, now)
 	return f
 }
 
 // followOutage tells of an outage when it begins, once, and of its end. A transfer says
 // nothing of the store: it may be what is transferred that failed. That there is no such
 // request is no outage.
-func (o *Outbox) followOutage(f *Flight, ev *core.Event) {
+func (o *Outbox) followOutage(f *Flight, ev *core.Event, now int64) {
 	out := &o.outages[base.DirectionOf(f.Verb)]
 	if ev.Outcome != core.OutcomeUnknown {
-		told := out.told
+		was := *out
 		*out = outage{}
-		if told && !o.outages[base.Reads].told && !o.outages[base.Writes].told {
-			o.Emit(core.ActionRecovered)
+		if was.told && !o.outages[base.Reads].told && !o.outages[base.Writes].told {
+			a := o.Emit(core.ActionRecovered)
+			a.Count, a.Took = was.failed, core.Duration(now-was.since)
 		}
 		return
 	}
 	if f.lane == Transfer || ev.Class == core.ClassUnsupported {
 		return
 	}
-	if out.failed++; out.failed >= outageAfter && !out.told {
+	if out.failed++; out.failed == 1 {
+		out.since = now
+	}
+	if out.failed >= outageAfter && !out.told {
 		out.told = true
-		o.Emit(core.ActionOutage).Class = ev.Class
+		a := o.Emit(core.ActionOutage)
+		a.Verb, a.Class, a.Count = f.Verb, ev.Class, out.failed
 	}
 }

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -217,26 +218,34 @@ func TestEndTransfer(t *testing.T) {
 // TestOutage: it is told once when three in a row have failed in one direction, and its end when both are well.
 func TestOutage(t *testing.T) {
 	b := newBox(t, 8, 8)
-	told := func(lane Lane, outcome core.Outcome, class core.Class) (kinds []core.ActionKind) {
-		b.ask(lane)
-		b.answer(b.sent()[0], outcome, class, 0)
-		for _, a := range b.All() {
-			kinds = append(kinds, a.Kind)
+	tells := func(lane Lane, verb core.ActionKind, outcome core.Outcome, class core.Class, want ...core.Action) {
+		t.Helper()
+		b.now += int64(core.Second)
+		b.Send(&owner{}, lane, 7, &core.Action{Kind: verb, Limit: limit}, b.now)
+		id := b.All()[0].Request
+		b.Reset()
+		b.answer(id, outcome, class, 0)
+		if !slices.EqualFunc(b.All(), want, func(a, b core.Action) bool { return reflect.DeepEqual(a, b) }) {
+			t.Errorf("%+v, want %+v", b.All(), want)
 		}
 		b.Reset()
-		return kinds
 	}
-	for n := range 5 {
-		kinds := told(Usual, core.OutcomeUnknown, core.ClassUnreachable)
-		if (n == 2) != slices.Contains(kinds, core.ActionOutage) {
-			t.Errorf("%d failed: %v", n+1, kinds)
-		}
-		told(Transfer, core.OutcomeUnknown, core.ClassUnreachable)
-		told(Usual, core.OutcomeUnknown, core.ClassUnsupported)
+	fails := func(verb core.ActionKind, want ...core.Action) {
+		t.Helper()
+		tells(Usual, verb, core.OutcomeUnknown, core.ClassThrottled, want...)
+		tells(Transfer, core.ActionPutResult, core.OutcomeUnknown, core.ClassUnreachable)
+		tells(Usual, verb, core.OutcomeUnknown, core.ClassUnsupported)
 	}
-	if kinds := told(Beat, core.OutcomeYes, 0); !slices.Equal(kinds, []core.ActionKind{core.ActionRecovered}) {
-		t.Error(kinds)
-	}
+	fails(core.ActionPut)
+	fails(core.ActionPut)
+	tells(Usual, core.ActionGet, core.OutcomeNo, 0) // reads are well
+	fails(core.ActionDelete, core.Action{Kind: core.ActionOutage, Verb: core.ActionDelete, Class: core.ClassThrottled, Count: 3})
+	fails(core.ActionPut)
+	fails(core.ActionGet)
+	fails(core.ActionGet)
+	fails(core.ActionGet, core.Action{Kind: core.ActionOutage, Verb: core.ActionGet, Class: core.ClassThrottled, Count: 3})
+	tells(Beat, core.ActionPut, core.OutcomeYes, 0) // reads still fail
+	tells(Beat, core.ActionList, core.OutcomeYes, 0, core.Action{Kind: core.ActionRecovered, Count: 3, Took: 10 * core.Second})
 }
 
 // TestTableGrows: ids of what is under way stay good, and each is given once.

@@ -107,7 +107,10 @@ func (x *Queued) TwinIn(t core.Twins) any {
 
 // WriteState writes the state of x.
 func (x *outage) WriteState(w *core.StateWriter) {
-	w.Int(int64(x.failed))
+	w.Uint(x.failed)
+	if w.IsExact() {
+		w.Int(x.since)
+	}
 	w.Bool(x.told)
 }
 

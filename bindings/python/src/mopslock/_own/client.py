@@ -460,10 +460,13 @@ class Client:
         )  # fmt: skip
 
     def _outage(self, action: Action) -> None:
-        log.info("mopslock: %s fails (%s), request after request", self.url, action.get("class", ""))
+        log.info(
+            "mopslock: %s fails: %d requests in a row, the last a %s (%s)",
+            self.url, action["count"], action["verb"], action.get("class", ""),
+        )  # fmt: skip
 
-    def _recovered(self, _: Action) -> None:
-        log.info("mopslock: %s answers again", self.url)
+    def _recovered(self, action: Action) -> None:
+        log.info("mopslock: %s answers again, after %d failed requests", self.url, action["count"])
 
     def _is_closed(self, _: Action) -> None:
         self.closed.settle(None)
