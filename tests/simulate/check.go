@@ -25,115 +25,47 @@ func (v *Violation) Error() string {
 	return fmt.Sprintf("%s at %v: %s", v.Invariant, v.At, v.Text)
 }
 
-// FactKind says what is observed.
-type FactKind uint8
+// kept is how many of the newest versions are never deleted.
+const kept = 2
 
-// The facts.
-const (
-	// FactBelieves: Claim is relied on from At until Until.
-	FactBelieves FactKind = iota + 1
-	// FactStops: Claim's actor does not rely on it any more. It need not be said of
-	// one whose Until has passed.
-	FactStops
-	// FactVersion: a version of a name was created in the store; Claim has its
-	// name, epoch and tenure, and State says held, released or broken.
-	FactVersion
-	// FactOverwritten: Claim's actor has put over version Epoch, or over another's
-	// object.
-	FactOverwritten
-	// FactDeleted: Claim's actor has deleted version Epoch.
-	FactDeleted
-	// FactPermit: Permit is wanted or held, and may be relied on from At until Until if
-	// it was told or is granted.
-	FactPermit
-	// FactPermitEnds: it may not be relied on any more.
-	FactPermitEnds
-	// FactBrings: Permit, of which Session and Label are known, stands in a version that
-	// was made in the store under the limit Limit.
-	FactBrings
-)
-
-// Fact is one thing that is observed. At and Until are true time, in nanoseconds,
-// and the Until of the Claim is not used: it is by the actor's own clock.
-type Fact struct {
-	Kind  FactKind
-	At    int64
-	Until int64
-	Claim check.Claim
-	State string
-	// Forfeits: the version frees the name at once, by a break with now, and nothing is
-	// promised to the tenure before it any more.
-	Forfeits bool
-
-	Permit check.Permit
-	Label  string
-	Limit  uint64
-}
-
-// Rules say what is promised.
-type Rules struct {
-	Overlaps bool       // they may happen, and are only counted
-	Keep     core.Epoch // this number of the newest versions is never deleted
-}
-
-// belief is one machine that relies on a name.
-type belief struct {
-	claim check.Claim
-	until int64 // true time
+// checker checks what it is told by the invariants, in true time and for many names. So is the
+// Until of what it is told. It is a pure function of that.
+type checker struct {
+	overlap  bool // tenures may overlap, which is only counted
+	overlaps int  // pairs of tenures that were relied on at once where that may be
+	names    map[string]*register
+	found    *Violation // the first
 }
 
 // register is what is known of a name.
 type register struct {
-	beliefs  []belief
-	ledger   check.Ledger
-	newest   core.Epoch
-	overlaps map[[2]string]bool
-	permits  []permitBelief
-
+	beliefs   []check.Claim // one of each actor that relies on it
+	permits   []check.Permit
+	ledger    check.Ledger
+	newest    core.Epoch
 	tenure    string // of the newest version, or ""
-	forfeited map[string]bool
+	overlaps  map[[2]string]bool
+	forfeited map[string]bool // tenures to which nothing is promised any more
 }
 
-// permitBelief is a permit that a process relies on, or will if it is granted.
-type permitBelief struct {
-	check.Permit
-	until int64 // true time
+func newChecker(overlap bool) *checker {
+	return &checker{overlap: overlap, names: map[string]*register{}}
 }
 
-// Checker checks what it observes by the invariants, in true time and for many
-// names. It is a pure function of its facts.
-type Checker struct {
-	rules    Rules
-	names    map[string]*register
-	overlaps int
-	found    *Violation
-}
-
-// NewChecker makes a checker that has seen nothing.
-func NewChecker(rules Rules) *Checker {
-	return &Checker{rules: rules, names: map[string]*register{}}
-}
-
-// Verdict is the first violation, or nil.
-func (c *Checker) Verdict() *Violation { return c.found }
-
-// Overlaps counts pairs of tenures that were relied on at once where the rules let it pass.
-func (c *Checker) Overlaps() int { return c.overlaps }
-
-// Found takes what another checker says.
-func (c *Checker) Found(at int64, v *check.Violation, who string) {
+// take takes what another checker says.
+func (c *checker) take(at int64, v *check.Violation, who string) {
 	if v != nil {
 		c.fail(at, v.Checker, "%s: %s", who, v.Text)
 	}
 }
 
-func (c *Checker) fail(at int64, invariant, format string, args ...any) {
+func (c *checker) fail(at int64, invariant, format string, args ...any) {
 	if c.found == nil {
 		c.found = &Violation{Invariant: invariant, Text: fmt.Sprintf(format, args...), At: time.Duration(at)}
 	}
 }
 
-func (c *Checker) register(name string) *register {
+func (c *checker) register(name string) *register {
 	r := c.names[name]
 	if r == nil {
 		r = &register{overlaps: map[[2]string]bool{}, forfeited: map[string]bool{}}
@@ -142,138 +74,125 @@ func (c *Checker) register(name string) *register {
 	return r
 }
 
-// Observe takes the next fact.
-func (c *Checker) Observe(f Fact) {
-	r := c.register(f.Claim.Name)
-	switch f.Kind {
-	case FactBelieves:
-		c.believes(&f, r)
-	case FactStops:
-		r.beliefs = slices.DeleteFunc(r.beliefs, func(b belief) bool { return b.claim.Actor == f.Claim.Actor })
-	case FactVersion:
-		c.version(&f, r)
-	case FactOverwritten:
-		c.fail(f.At, check.NoClobber, "%s put over what is not its own at version %d of %s", f.Claim.Actor, f.Claim.Epoch, f.Claim.Name)
-	case FactPermit:
-		c.permit(&f, r)
-	case FactPermitEnds:
-		r.permits = slices.DeleteFunc(r.permits, func(b permitBelief) bool { return b.is(&f.Permit) })
-	case FactBrings:
-		c.brings(&f, r)
-	case FactDeleted:
-		if f.Claim.Epoch+c.rules.Keep > r.newest {
-			c.fail(f.At, check.NoClobber, "%s deleted version %d of %s, and %d is the newest",
-				f.Claim.Actor, f.Claim.Epoch, f.Claim.Name, r.newest)
-		}
-	}
-}
-
-// version takes one that was made in the store. One below the newest fills the
-// gap that a collected one left; no machine may count it, which believes checks.
-func (c *Checker) version(f *Fact, r *register) {
-	epoch, tenure := f.Claim.Epoch, f.Claim.Tenure
-	if epoch <= r.newest {
-		return
-	}
-	if epoch > r.newest+1 {
-		c.fail(f.At, check.EpochOnlyGrows, "version %d of %s was made behind version %d", epoch, f.Claim.Name, r.newest)
-	}
-	r.newest = epoch
-	if f.Forfeits {
-		r.forfeited[r.tenure] = true
-	}
-	if f.State != "held" {
-		tenure = ""
-	}
-	r.tenure = tenure
-	c.Found(f.At, r.ledger.Version(f.Claim.Name, epoch, r.newest, tenure), f.Claim.Actor)
-}
-
-func (c *Checker) believes(f *Fact, r *register) {
-	mine, kept := -1, r.beliefs[:0]
+// believes: a claim is relied on from now until its Until.
+func (c *checker) believes(at int64, claim check.Claim) {
+	r := c.register(claim.Name)
+	mine, lasting := -1, r.beliefs[:0]
 	for _, b := range r.beliefs {
 		switch {
-		case b.claim.Actor == f.Claim.Actor:
-			mine = len(kept)
-		case b.until <= f.At:
+		case b.Actor == claim.Actor:
+			mine = len(lasting)
+		case b.Until <= at:
 			continue // its deadline has passed, whether it has heard of that or not
-		case f.Until > f.At && b.claim.Tenure != f.Claim.Tenure:
-			c.overlap(f, r, &b)
+		case claim.Until > at && b.Tenure != claim.Tenure:
+			c.overlapping(at, r, &claim, &b)
 		}
-		kept = append(kept, b)
+		lasting = append(lasting, b)
 	}
-	r.beliefs = kept
+	r.beliefs = lasting
 	if mine < 0 {
-		mine = len(kept)
-		r.beliefs = append(r.beliefs, belief{})
+		mine = len(lasting)
+		r.beliefs = append(r.beliefs, check.Claim{})
 	}
 	b := &r.beliefs[mine]
-	if b.claim.Epoch > f.Claim.Epoch {
-		c.fail(f.At, check.EpochOnlyGrows, "%s goes from version %d of %s back to %d",
-			f.Claim.Actor, b.claim.Epoch, f.Claim.Name, f.Claim.Epoch)
+	if b.Epoch > claim.Epoch {
+		c.fail(at, check.EpochOnlyGrows, "%s goes from version %d of %s back to %d", claim.Actor, b.Epoch, claim.Name, claim.Epoch)
 	}
-	if b.claim.Tenure != f.Claim.Tenure || b.claim.Epoch != f.Claim.Epoch {
-		c.Found(f.At, r.ledger.Began(&f.Claim), f.Claim.Actor)
+	if b.Tenure != claim.Tenure || b.Epoch != claim.Epoch {
+		c.take(at, r.ledger.Began(&claim), claim.Actor)
 	}
-	b.claim, b.until = f.Claim, f.Until
+	*b = claim
 }
 
-func (c *Checker) overlap(f *Fact, r *register, b *belief) {
-	if !c.rules.Overlaps && !r.forfeited[b.claim.Tenure] && !r.forfeited[f.Claim.Tenure] {
-		v := check.Overlap([]check.Claim{b.claim, f.Claim})
-		c.fail(f.At, v.Checker, "%s: %s until %v, %s until %v", v.Text,
-			b.claim.Tenure, time.Duration(b.until), f.Claim.Tenure, time.Duration(f.Until))
+// stops: an actor does not rely on a name any more. It need not be said after its Until.
+func (c *checker) stops(claim *check.Claim) {
+	r := c.register(claim.Name)
+	r.beliefs = slices.DeleteFunc(r.beliefs, func(b check.Claim) bool { return b.Actor == claim.Actor })
+}
+
+func (c *checker) overlapping(at int64, r *register, claim, b *check.Claim) {
+	if !c.overlap && !r.forfeited[b.Tenure] && !r.forfeited[claim.Tenure] {
+		v := check.Overlap([]check.Claim{*b, *claim})
+		c.fail(at, v.Checker, "%s: %s until %v, %s until %v", v.Text, b.Tenure, time.Duration(b.Until), claim.Tenure, time.Duration(claim.Until))
 		return
 	}
-	pair := [2]string{b.claim.Tenure, f.Claim.Tenure}
-	if pair[0] > pair[1] {
-		pair[0], pair[1] = pair[1], pair[0]
-	}
-	if !r.overlaps[pair] {
+	if pair := [2]string{min(b.Tenure, claim.Tenure), max(b.Tenure, claim.Tenure)}; !r.overlaps[pair] {
 		r.overlaps[pair] = true
 		c.overlaps++
 	}
 }
 
-// is reports whether it is a process's permit of that number.
-func (b *permitBelief) is(p *check.Permit) bool { return b.Actor == p.Actor && b.Number == p.Number }
+// version takes one that an actor makes in the store, with the tenure that holds it or none.
+// One that forfeits frees the name at once: a break with now. One below the newest fills the gap
+// that a collected one left; no machine may count it, which believes checks.
+func (c *checker) version(at int64, claim *check.Claim, forfeits bool) {
+	r, epoch := c.register(claim.Name), claim.Epoch
+	if epoch <= r.newest {
+		return
+	}
+	if epoch > r.newest+1 {
+		c.fail(at, check.EpochOnlyGrows, "version %d of %s was made behind version %d", epoch, claim.Name, r.newest)
+	}
+	r.newest = epoch
+	if forfeits {
+		r.forfeited[r.tenure] = true
+	}
+	r.tenure = claim.Tenure
+	c.take(at, r.ledger.Version(claim.Name, epoch, r.newest, claim.Tenure), claim.Actor)
+}
+
+// overwritten: an actor has put over a version, or over another's beat beside it.
+func (c *checker) overwritten(at int64, claim *check.Claim) {
+	c.fail(at, check.NoClobber, "%s put over what is not its own at version %d of %s", claim.Actor, claim.Epoch, claim.Name)
+}
+
+// deleted: an actor has deleted a version.
+func (c *checker) deleted(at int64, claim *check.Claim) {
+	if newest := c.register(claim.Name).newest; claim.Epoch+kept > newest {
+		c.fail(at, check.NoClobber, "%s deleted version %d of %s, and %d is the newest", claim.Actor, claim.Epoch, claim.Name, newest)
+	}
+}
+
+// permit takes what a process knows of one that it wants or holds, and may rely on until its
+// Until if it was told or is granted. A process that is told of one that did not stand in the
+// store is given it now.
+func (c *checker) permit(at int64, p check.Permit) {
+	r := c.register(p.Name)
+	c.permitEnds(&p)
+	r.permits = append(r.permits, p)
+	if p.Told && p.Until > at && !r.ledger.Granted(&p) {
+		c.take(at, r.ledger.Grant(&p, r.relied(at)), p.Actor)
+	}
+}
+
+// permitEnds: it may not be relied on any more.
+func (c *checker) permitEnds(p *check.Permit) {
+	r := c.register(p.Name)
+	r.permits = slices.DeleteFunc(r.permits, func(q check.Permit) bool { return q.Actor == p.Actor && q.Number == p.Number })
+}
 
 // relied are the permits that are relied on at an instant. It forgets the others.
 func (r *register) relied(at int64) (believed []check.Permit) {
 	for i := range r.permits {
-		if b := &r.permits[i]; b.until > at && (b.Told || r.ledger.Granted(&b.Permit)) {
-			believed = append(believed, b.Permit)
+		if p := &r.permits[i]; p.Until > at && (p.Told || r.ledger.Granted(p)) {
+			believed = append(believed, *p)
 		}
 	}
 	r.ledger.Keep(believed)
 	return believed
 }
 
-// permit takes what a process knows of a permit. A process that is told of one that did
-// not stand in the store is given it now.
-func (c *Checker) permit(f *Fact, r *register) {
-	i := slices.IndexFunc(r.permits, func(b permitBelief) bool { return b.is(&f.Permit) })
-	if i < 0 {
-		i = len(r.permits)
-		r.permits = append(r.permits, permitBelief{})
-	}
-	r.permits[i] = permitBelief{f.Permit, f.Until}
-	if f.Permit.Told && f.Until > f.At && !r.ledger.Granted(&f.Permit) {
-		c.Found(f.At, r.ledger.Grant(&f.Permit, r.relied(f.At)), f.Claim.Actor)
-	}
-}
-
-// brings takes a permit that stands in a version that was just made.
-func (c *Checker) brings(f *Fact, r *register) {
-	for i := range r.permits {
-		b := &r.permits[i]
-		if f.Label != b.Actor+"."+strconv.FormatUint(b.Number, 10) || b.Session != f.Permit.Session || b.until <= f.At || r.ledger.Granted(&b.Permit) {
+// brings: a permit of a session and a label stands in a version that was just made, under a
+// limit if that is not 0.
+func (c *checker) brings(at int64, name, session, label string, limit uint64) {
+	r := c.register(name)
+	for _, p := range r.permits {
+		if label != p.Actor+"."+strconv.FormatUint(p.Number, 10) || p.Session != session || p.Until <= at || r.ledger.Granted(&p) {
 			continue
 		}
-		p := b.Permit
-		if f.Limit != 0 {
-			p.Most = min(p.Most, f.Limit)
+		if limit != 0 {
+			p.Most = min(p.Most, limit)
 		}
-		c.Found(f.At, r.ledger.Grant(&p, r.relied(f.At)), f.Label)
+		c.take(at, r.ledger.Grant(&p, r.relied(at)), label)
 	}
 }

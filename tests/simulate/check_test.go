@@ -44,57 +44,52 @@ func TestLiarIsCaught(t *testing.T) {
 	}
 }
 
-// TestFacts: the checker is checked, fact by fact.
-func TestFacts(t *testing.T) {
-	held := func(who, tenure string, epoch, token core.Epoch) Fact {
-		return Fact{
-			Kind: FactBelieves, At: 10, Until: 20,
-			Claim: check.Claim{Actor: who, Name: "n", Tenure: tenure, Epoch: epoch, Token: token},
-		}
+// TestChecker: the checker is checked, fact by fact.
+func TestChecker(t *testing.T) {
+	type fact func(*checker)
+	claim := func(tenure string, epoch, token core.Epoch) check.Claim {
+		who := map[string]string{"s": "a", "t": "b"}[tenure]
+		return check.Claim{Actor: who, Name: "n", Tenure: tenure, Epoch: epoch, Token: token}
 	}
-	made := func(state, tenure string, epoch core.Epoch) Fact {
-		f := held("a", tenure, epoch, 0)
-		f.Kind, f.State = FactVersion, state
-		return f
+	at := func(now, until int64, claim check.Claim) fact {
+		claim.Until = until
+		return func(c *checker) { c.believes(now, claim) }
 	}
-	as := func(kind FactKind, f Fact) Fact { f.Kind = kind; return f }
-	at := func(now, until int64, f Fact) Fact { f.At, f.Until = now, until; return f }
-	now := func(f Fact) Fact { f.Forfeits = true; return f }
+	held := func(tenure string, epoch, token core.Epoch) fact { return at(10, 20, claim(tenure, epoch, token)) }
+	made := func(tenure string, epoch core.Epoch) fact {
+		return func(c *checker) { made := claim(tenure, epoch, 0); c.version(10, &made, false) }
+	}
+	first, second := claim("s", 1, 1), claim("", 2, 0)
+	owner := first
+	owner.Actor, owner.Epoch = "b", 2
+	brokenNow := func(c *checker) { c.version(10, &second, true) }
 	for _, c := range []struct {
 		name  string
 		want  string
-		facts []Fact
+		facts []fact
 	}{
-		{"two tenures at once", check.NoOverlap, []Fact{held("a", "s", 1, 1), held("b", "t", 2, 2)}},
-		{"one ends as the other begins", "", []Fact{held("a", "s", 1, 1), at(20, 30, held("b", "t", 2, 2))}},
-		{"one stops and the other begins", "", []Fact{held("a", "s", 1, 1), as(FactStops, held("a", "s", 1, 1)), held("b", "t", 2, 2)}},
-		{"two owners of one tenure", "", []Fact{held("a", "s", 1, 1), held("b", "s", 2, 1)}},
-		{"a renewal makes it overlap", check.NoOverlap, []Fact{
-			at(1, 5, held("a", "s", 1, 1)), at(5, 30, held("b", "t", 2, 2)), at(6, 30, held("a", "s", 1, 1)),
-		}},
-		{"a token goes back", check.EpochOnlyGrows, []Fact{held("a", "s", 2, 2), at(20, 30, held("b", "t", 3, 1))}},
-		{"a tenure comes back", check.NoResurrection, []Fact{
-			made("held", "s", 1), held("a", "s", 1, 1), made("released", "s", 2), made("held", "s", 3),
-		}},
-		{"a break, and the next holds too soon", check.NoOverlap, []Fact{
-			made("held", "s", 1), held("a", "s", 1, 1), made("broken", "", 2), made("held", "t", 3), held("b", "t", 3, 3),
-		}},
-		{"a break with now", "", []Fact{
-			made("held", "s", 1), held("a", "s", 1, 1), now(made("broken", "", 2)), made("held", "t", 3), held("b", "t", 3, 3),
-		}},
-		{"the newest is deleted", check.NoClobber, []Fact{made("held", "s", 1), as(FactDeleted, made("", "", 1))}},
-		{"a version is put over", check.NoClobber, []Fact{made("held", "s", 1), as(FactOverwritten, made("", "", 1))}},
+		{"two tenures at once", check.NoOverlap, []fact{held("s", 1, 1), held("t", 2, 2)}},
+		{"one ends as the other begins", "", []fact{held("s", 1, 1), at(20, 30, claim("t", 2, 2))}},
+		{"one stops and the other begins", "", []fact{held("s", 1, 1), func(c *checker) { c.stops(&first) }, held("t", 2, 2)}},
+		{"two owners of one tenure", "", []fact{held("s", 1, 1), at(10, 20, owner)}},
+		{"a renewal makes it overlap", check.NoOverlap, []fact{at(1, 5, first), at(5, 30, claim("t", 2, 2)), at(6, 30, first)}},
+		{"a token goes back", check.EpochOnlyGrows, []fact{held("s", 2, 2), at(20, 30, claim("t", 3, 1))}},
+		{"a tenure comes back", check.NoResurrection, []fact{made("s", 1), held("s", 1, 1), made("", 2), made("s", 3)}},
+		{"a break, and the next holds too soon", check.NoOverlap, []fact{made("s", 1), held("s", 1, 1), made("", 2), made("t", 3), held("t", 3, 3)}},
+		{"a break with now", "", []fact{made("s", 1), held("s", 1, 1), brokenNow, made("t", 3), held("t", 3, 3)}},
+		{"the newest is deleted", check.NoClobber, []fact{made("s", 1), func(c *checker) { c.deleted(10, &first) }}},
+		{"a version is put over", check.NoClobber, []fact{made("s", 1), func(c *checker) { c.overwritten(10, &first) }}},
 	} {
-		checker := NewChecker(Rules{Keep: 2})
-		for _, f := range c.facts {
-			checker.Observe(f)
+		checker := newChecker(false)
+		for _, tell := range c.facts {
+			tell(checker)
 		}
 		got := ""
-		if v := checker.Verdict(); v != nil {
+		if v := checker.found; v != nil {
 			got = v.Invariant
 		}
 		if got != c.want {
-			t.Errorf("%s: %q, want %q (%v)", c.name, got, c.want, checker.Verdict())
+			t.Errorf("%s: %q, want %q (%v)", c.name, got, c.want, checker.found)
 		}
 	}
 }

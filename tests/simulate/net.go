@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -176,50 +177,44 @@ func (w *simulation) inspect(r *request) {
 	if !ok {
 		return
 	}
-	fact := Fact{At: w.Now, Claim: check.Claim{Actor: r.process.String(), Name: name, Epoch: epoch}}
+	claim := check.Claim{Actor: r.process.String(), Name: name, Epoch: epoch}
 	switch {
+	case rest != "v" && a.Kind == core.ActionPut: // a beat belongs to the process that put it first
+		if w.beats[a.Key] == nil {
+			w.beats[a.Key] = r.process
+		} else if w.beats[a.Key] != r.process {
+			w.checker.overwritten(w.Now, &claim)
+		}
 	case rest != "v":
-		if a.Kind == core.ActionPut { // a beat belongs to the process that put it first
-			if w.beats[a.Key] == 0 {
-				w.beats[a.Key] = r.process.number + 1
-			} else if w.beats[a.Key] != r.process.number+1 {
-				fact.Kind = FactOverwritten
-				w.checker.Observe(fact)
-			}
-		}
-		return
 	case a.Kind == core.ActionCreate && !there:
-		var body struct {
-			State, Tenure string
-			Limit         uint64
-			Permits       []struct{ Session, Label string }
-		}
-		if err := json.Unmarshal(a.Body, &body); err != nil {
-			w.checker.fail(w.Now, Contract, "%s creates what is not JSON: %v", r.process, err)
-		}
-		fact.Kind, fact.State, fact.Claim.Tenure = FactVersion, body.State, body.Tenure
-		fact.Forfeits = r.unit != nil && r.unit.now
-		if r.unit == nil || r.unit.what != whatKeeper {
-			w.stats.commits++
-		}
-		var last struct{ Session, Label string }
-		for _, p := range body.Permits {
-			if p.Session != "" { // what is left out is that of the one before
-				last.Session = p.Session
-			}
-			if p.Label != "" {
-				last.Label = p.Label
-			}
-			brought := Fact{Kind: FactBrings, At: w.Now, Claim: fact.Claim, Label: last.Label, Limit: body.Limit}
-			brought.Permit.Session = last.Session
-			w.checker.Observe(brought)
-		}
+		w.created(r, &claim)
 	case a.Kind == core.ActionPut:
-		fact.Kind = FactOverwritten
+		w.checker.overwritten(w.Now, &claim)
 	case a.Kind == core.ActionDelete && there:
-		fact.Kind = FactDeleted
-	default:
-		return
+		w.checker.deleted(w.Now, &claim)
 	}
-	w.checker.Observe(fact)
+}
+
+// created tells the checker of a version that is about to be made.
+func (w *simulation) created(r *request, claim *check.Claim) {
+	var body struct {
+		State, Tenure string
+		Limit         uint64
+		Permits       []struct{ Session, Label string }
+	}
+	if err := json.Unmarshal(r.action.Body, &body); err != nil {
+		w.checker.fail(w.Now, Contract, "%s creates what is not JSON: %v", r.process, err)
+	}
+	if r.unit == nil || r.unit.what != whatKeeper {
+		w.stats.commits++
+	}
+	session, label := "", ""
+	for _, p := range body.Permits { // what is left out is that of the one before
+		session, label = cmp.Or(p.Session, session), cmp.Or(p.Label, label)
+		w.checker.brings(w.Now, claim.Name, session, label, body.Limit)
+	}
+	if body.State == "held" {
+		claim.Tenure = body.Tenure
+	}
+	w.checker.version(w.Now, claim, r.unit != nil && r.unit.now)
 }

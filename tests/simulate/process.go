@@ -53,7 +53,6 @@ type unit struct {
 	claim     check.Claim
 	permit    check.Permit // of a permit
 	told      check.Claim  // as the checker was told last
-	until     int64        // likewise, Mono; 0 is not at all
 	believes  bool
 	waiting   bool // for its first held
 	waitSince int64
@@ -166,7 +165,7 @@ func (w *simulation) tell(p *process, ev core.Event) {
 	}
 	found := func(v *check.Violation) {
 		if v != nil {
-			w.checker.Found(w.Now, v, p.String())
+			w.checker.take(w.Now, v, p.String())
 		}
 	}
 	found(p.said.Watch(p.host.Client, actions))
@@ -295,11 +294,12 @@ func (w *simulation) believe(p *process) {
 			until := p.host.Until(c)
 			if until == 0 {
 				w.stop(u, "lost")
-			} else if until != u.until || u.claim != u.told {
-				u.until, u.told = until, u.claim
-				deadline := p.computer.trueAt(until)
-				w.checker.Observe(Fact{Kind: FactBelieves, At: w.Now, Until: deadline, Claim: u.claim})
-				w.holds.believes(u, w.Now, deadline)
+				break
+			}
+			if u.claim.Until = p.computer.trueAt(until); u.claim != u.told {
+				u.told = u.claim
+				w.checker.believes(w.Now, u.claim)
+				w.holds.believes(u, w.Now, u.claim.Until)
 			}
 		}
 	}
@@ -320,31 +320,30 @@ func (w *simulation) believePermit(u *unit, c *world.Claim) {
 	} else if n := len(p.host.Sessions); !permit.Told && n > 0 {
 		s = p.host.Sessions[n-1]
 	}
-	if permit.Session = s.ID; permit == u.permit && s.Until == u.until {
+	permit.Session, permit.Until = s.ID, 0
+	if s.ID != "" {
+		permit.Until = p.computer.trueAt(s.Until)
+	}
+	if permit == u.permit {
 		return
 	}
-	u.permit, u.until = permit, s.Until
-	fact := Fact{Kind: FactPermit, At: w.Now, Until: w.Now, Claim: u.claim, Permit: permit}
-	if s.ID != "" {
-		fact.Until = p.computer.trueAt(s.Until)
-	}
-	w.checker.Observe(fact)
+	u.permit = permit
+	w.checker.permit(w.Now, permit)
 	if u.believes {
-		w.holds.believes(u, w.Now, fact.Until)
+		w.holds.believes(u, w.Now, permit.Until)
 	}
 }
 
 // stop: a claim is not relied on any more.
 func (w *simulation) stop(u *unit, how string) {
-	kind := FactStops
-	if u.what == whatPermit {
-		kind = FactPermitEnds
-	}
-	if u.believes || kind == FactPermitEnds {
-		w.checker.Observe(Fact{Kind: kind, At: w.Now, Claim: u.claim, Permit: u.permit})
+	switch {
+	case u.what == whatPermit:
+		w.checker.permitEnds(&u.permit)
+	case u.believes:
+		w.checker.stops(&u.claim)
 	}
 	if u.believes {
-		u.believes, u.until = false, 0
+		u.believes, u.told = false, check.Claim{}
 		w.holds.stops(u, w.Now)
 		w.stats.stopped(w, u, how)
 	}

@@ -55,8 +55,8 @@ func (w *simulation) result() Result {
 		Virtual: time.Duration(w.played), Events: w.events, Cut: w.cut,
 		Holds: s.holds, Commits: s.commits, HandOver: latencyOf(s.handovers), TakeOver: latencyOf(s.takeovers),
 		Requests: s.total, RequestsByVerb: s.requests, Fairness: s.fairness(),
-		Overlaps: w.checker.Overlaps(), OverlapsArePromise: o.promised(), Losses: s.losses, Refusals: s.refusals,
-		Violation: w.checker.Verdict(), Last: w.trace.last(),
+		Overlaps: w.checker.overlaps, OverlapsArePromise: o.promised(), Losses: s.losses, Refusals: s.refusals,
+		Violation: w.checker.found, Last: w.trace.last(),
 		Timeline: w.holds.told(time.Duration(w.Now + int64(w.life))),
 	}
 	if s.holds > 0 {

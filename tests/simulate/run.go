@@ -13,7 +13,7 @@ import (
 func Run(opts Options) Result {
 	w := newSimulation(opts)
 	w.run()
-	if w.checker.Verdict() != nil && !opts.Trace {
+	if w.checker.found != nil && !opts.Trace {
 		opts.Trace = true
 		return Run(opts)
 	}

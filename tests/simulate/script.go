@@ -431,9 +431,9 @@ func (w *simulation) starving() {
 			switch {
 			case !u.waiting:
 			case w.newcome:
-				w.checker.Found(w.Now, check.Newcomer(u.label, "waiting", false), u.name)
+				w.checker.take(w.Now, check.Newcomer(u.label, "waiting", false), u.name)
 			default:
-				w.checker.Found(w.Now, check.Waiter(u.label, "waiting", false), u.name)
+				w.checker.take(w.Now, check.Waiter(u.label, "waiting", false), u.name)
 			}
 		}
 	}

@@ -118,7 +118,7 @@ func TestStories(t *testing.T) {
 			w := newSimulation(c.opts)
 			w.run()
 			happened += w.stats.said[c.want]
-			if v := w.checker.Verdict(); v != nil {
+			if v := w.checker.found; v != nil {
 				t.Fatalf("%s: seed %d: %v", c.story, seed, v)
 			}
 		}

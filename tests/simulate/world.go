@@ -18,7 +18,7 @@ type simulation struct {
 	opts    Options
 	faults  *Faults
 	chance  world.Chance
-	checker *Checker
+	checker *checker
 	stats   stats
 
 	store  *world.Store
@@ -31,7 +31,7 @@ type simulation struct {
 	names      []string
 	memory     map[*computer]map[string][]byte // what a process leaves to the next one of its boot
 	watchers   map[string][]*process           // of a key
-	beats      map[string]int                  // the process that put it first, + 1
+	beats      map[string]*process             // the one that put it first
 	newest     map[string]*request             // the last put to a key
 	meters     map[string]*meter
 	claims     int
@@ -62,8 +62,8 @@ func newSimulation(opts Options) *simulation {
 	w := &simulation{
 		opts: opts, faults: opts.Faults, chance: c, stats: newStats(opts.TTL), store: world.NewStore(opts.Faults.StampUnit, opts.Faults.Stale),
 		life: max(opts.TTL, 5*time.Second), hash: fnv.New64a(),
-		memory: map[*computer]map[string][]byte{}, watchers: map[string][]*process{}, beats: map[string]int{}, newest: map[string]*request{}, meters: map[string]*meter{},
-		checker: NewChecker(Rules{Overlaps: !opts.promised(), Keep: 2}),
+		memory: map[*computer]map[string][]byte{}, watchers: map[string][]*process{}, beats: map[string]*process{}, newest: map[string]*request{}, meters: map[string]*meter{},
+		checker: newChecker(!opts.promised()),
 	}
 	if opts.Trace {
 		w.trace = &trace{}
