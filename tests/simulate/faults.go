@@ -19,6 +19,11 @@ const (
 	LogNormal   Shape = "log-normal" // a long tail
 )
 
+// Share is so many of a thousand.
+type Share int
+
+func (s Share) String() string { return fmt.Sprintf("%.1f %%", float64(s)/10) }
+
 // Faults is the weather of one run. A kind that is zero is switched off whole:
 // otherwise a rare kind would never be seen alone. Shares are in thousandths of
 // all requests.
@@ -26,10 +31,10 @@ type Faults struct {
 	Latency Shape         // of a request, there and back; "" is Constant
 	Mean    time.Duration // of it
 
-	LostRequests int           // share that never reaches the store
-	LostAnswers  int           // share that is applied, and its answer is lost
-	Duplicates   int           // share that is applied twice, and answered unknown
-	LateWrites   int           // share of the writes given up that still land
+	LostRequests Share         // that never reaches the store
+	LostAnswers  Share         // that is applied, and its answer is lost
+	Duplicates   Share         // that is applied twice, and answered unknown
+	LateWrites   Share         // of the writes given up that still land
 	LateBy       time.Duration // at most
 
 	Throttle    int           // requests a second and prefix; more are turned away
@@ -55,34 +60,6 @@ type Faults struct {
 	InOrder bool
 }
 
-// On lists the kinds that are switched on, in words.
-func (f *Faults) On() []string {
-	out := []string{fmt.Sprintf("latency %s %v", f.Latency, f.Mean)}
-	say := func(on bool, format string, args ...any) {
-		if on {
-			out = append(out, fmt.Sprintf(format, args...))
-		}
-	}
-	say(f.LostRequests > 0, "lost requests %.1f %%", float64(f.LostRequests)/10)
-	say(f.LostAnswers > 0, "lost answers %.1f %%", float64(f.LostAnswers)/10)
-	say(f.Duplicates > 0, "duplicates %.1f %%", float64(f.Duplicates)/10)
-	say(f.LateWrites > 0, "late writes %.1f %% up to %v", float64(f.LateWrites)/10, f.LateBy)
-	say(f.Throttle > 0, "throttling at %d a second", f.Throttle)
-	say(f.Rest > 0, "and rests of up to %v", f.Rest)
-	say(f.OutageEvery > 0, "outages of %v each %v", f.OutageFor, f.OutageEvery)
-	say(f.PauseEvery > 0, "pauses up to %v each %v", f.PauseFor, f.PauseEvery)
-	say(f.CrashEvery > 0, "crashes each %v", f.CrashEvery)
-	say(f.CloseEvery > 0, "closes each %v", f.CloseEvery)
-	say(f.Drift > 0, "clock rates within %d millionths", f.Drift)
-	say(f.Skew > 0, "wall clocks within %v", f.Skew)
-	say(f.WallSteps, "wall clocks step")
-	say(f.StampUnit > 1, "stamps of %v", f.StampUnit)
-	say(f.Spread > 0, "front-ends %v apart", f.Spread)
-	say(f.InOrder, "puts in order, boot clocks")
-	say(f.Stale > 0, "stale reads up to %v", f.Stale)
-	return out
-}
-
 // drawFaults draws the swarm of a seed.
 func drawFaults(c world.Chance, protocol core.Protocol, ttl time.Duration) Faults {
 	t := int64(ttl)
@@ -90,11 +67,11 @@ func drawFaults(c world.Chance, protocol core.Protocol, ttl time.Duration) Fault
 		Latency: world.Pick(c, Constant, Uniform, Exponential, LogNormal),
 		Mean:    world.Pick(c, 2*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
 	}
-	f.LostRequests = int(c.Sometimes(2, 1, 150))
-	f.LostAnswers = int(c.Sometimes(2, 1, 150))
-	f.Duplicates = int(c.Sometimes(3, 1, 100))
+	f.LostRequests = Share(c.Sometimes(2, 1, 150))
+	f.LostAnswers = Share(c.Sometimes(2, 1, 150))
+	f.Duplicates = Share(c.Sometimes(3, 1, 100))
 	if c.OneIn(2) {
-		f.LateWrites = int(c.Between(100, 1000))
+		f.LateWrites = Share(c.Between(100, 1000))
 		f.LateBy = time.Duration(c.Between(t/10, 4*t))
 	}
 	if f.Throttle = int(c.Sometimes(4, 3, 40)); f.Throttle > 0 && c.OneIn(2) {
@@ -143,8 +120,8 @@ func drawOrderly(c world.Chance, ttl time.Duration) Faults {
 		Latency: world.Pick(c, Constant, Uniform),
 		Mean:    world.Pick(c, 2*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond),
 	}
-	f.LostRequests = int(c.Sometimes(2, 1, 200))
-	f.LostAnswers = int(c.Sometimes(2, 1, 200))
+	f.LostRequests = Share(c.Sometimes(2, 1, 200))
+	f.LostAnswers = Share(c.Sometimes(2, 1, 200))
 	f.Throttle = int(c.Sometimes(4, 5, 40))
 	f.drawOutages(c, t)
 	f.drawCrashes(c, t)

@@ -51,14 +51,14 @@ func (w *simulation) drawFate(p *process, r *request) fate {
 		out.lose(w, limit, total)
 	case f.Throttle > 0 && !w.admitted(r.action.Key):
 		out.apply, out.unknown, out.class, out.rest = never, true, core.ClassThrottled, core.Duration(c.UpTo(int64(f.Rest)))
-	case c.PerMille(f.LostRequests):
+	case c.PerMille(int(f.LostRequests)):
 		out.lose(w, limit, total)
-	case c.PerMille(f.LostAnswers):
+	case c.PerMille(int(f.LostAnswers)):
 		out.unknown, out.class = true, core.ClassUnreachable
 		if c.OneIn(2) {
 			out.answer = w.Now + limit
 		}
-	case c.PerMille(f.Duplicates):
+	case c.PerMille(int(f.Duplicates)):
 		out.again, out.unknown, out.class = w.Now+total+c.UpTo(total), true, core.ClassOther
 	}
 	if out.answer > w.Now+limit {
@@ -67,7 +67,7 @@ func (w *simulation) drawFate(p *process, r *request) fate {
 			out.apply = never // a write that has not begun to apply by then must not
 		}
 	}
-	if out.apply == never && out.class != core.ClassThrottled && check.Changes(r.action.Kind) && !w.calm && c.PerMille(f.LateWrites) {
+	if out.apply == never && out.class != core.ClassThrottled && check.Changes(r.action.Kind) && !w.calm && c.PerMille(int(f.LateWrites)) {
 		out.apply = out.answer + c.UpTo(int64(f.LateBy))
 	}
 	return out

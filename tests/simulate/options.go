@@ -3,7 +3,6 @@ package simulate
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -180,20 +179,6 @@ func (o Options) settle(c world.Chance) Options {
 func (k *Clients) draw(c world.Chance) {
 	k.Probed, k.Watches, k.Remembers = c.OneIn(3), c.OneIn(3), c.OneIn(2)
 	k.Slots = world.Pick[uint64](c, 0, 0, 0, 2, 3, 4)
-}
-
-// stories are what was drawn or asked for beyond faults, in words.
-func (o *Options) stories() (all []string) {
-	for text, is := range map[string]bool{
-		"sessions fall idle": o.Idles, "work is broken twice": o.Works, "the store is tried": o.Clients.Probed,
-		"hosts tell of changes": o.Clients.Watches, "hosts remember": o.Clients.Remembers, "few slots": o.Clients.Slots != 0,
-	} {
-		if is {
-			all = append(all, text)
-		}
-	}
-	slices.Sort(all)
-	return all
 }
 
 // settleShared draws what was left open of semaphores.

@@ -51,7 +51,7 @@ func (w *simulation) result() Result {
 	o, s := &w.opts, &w.stats
 	r := Result{
 		Protocol: o.protocolName(), Seed: o.Seed, Hash: fmt.Sprintf("%016x", w.hash.Sum64()),
-		Actors: o.Actors, Names: o.Names, Companions: o.Companions, TTL: o.TTL, Weather: o.Weather, Faults: append(w.faults.On(), o.stories()...),
+		Actors: o.Actors, Names: o.Names, Companions: o.Companions, TTL: o.TTL, Weather: o.Weather, Faults: slices.Concat(words(*w.faults), words(*o.Clients), words(struct{ Idles, Works bool }{o.Idles, o.Works})),
 		Virtual: time.Duration(w.played), Events: w.events, Cut: w.cut,
 		Holds: s.holds, Commits: s.commits, HandOver: latencyOf(s.handovers), TakeOver: latencyOf(s.takeovers),
 		Requests: s.total, RequestsByVerb: s.requests, Fairness: s.fairness(),

@@ -3,6 +3,9 @@ package simulate
 import (
 	"encoding/binary"
 	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,10 +37,14 @@ func (w *simulation) note(p *process, ev *core.Event, actions []core.Action) {
 	if w.trace == nil {
 		return
 	}
-	w.say("%s: %s%s -> %s", p, of(p, ev.Claim), inWords(ev), p.host.Client)
-	for i := range actions {
-		if a := &actions[i]; a.Kind != core.ActionWake {
-			w.say("    %s%s", of(p, a.Claim), actionInWords(p.computer, a))
+	w.say("%s: %s%s -> %s", p, of(p, ev.Claim), strings.Join(words(*ev), ", "), p.host.Client)
+	for _, a := range actions {
+		until := ""
+		if a.At > 0 {
+			until = fmt.Sprintf(" until %v", time.Duration(p.computer.trueAt(a.At)).Round(time.Microsecond))
+		}
+		if a.At = 0; a.Kind != core.ActionWake {
+			w.say("    %s%s%s", of(p, a.Claim), strings.Join(words(a), ", "), until)
 		}
 	}
 }
@@ -87,50 +94,30 @@ func (t *trace) last() []string {
 	if t.count <= traced {
 		return t.lines
 	}
-	return append(append([]string{}, t.lines[t.count%traced:]...), t.lines[:t.count%traced]...)
+	return slices.Concat(t.lines[t.count%traced:], t.lines[:t.count%traced])
 }
 
-func inWords(ev *core.Event) string {
-	switch ev.Kind {
-	case core.EventAnswer:
-		text := "answer " + ev.Outcome.String()
-		if ev.Outcome == core.OutcomeUnknown {
-			text += " (" + ev.Class.String() + ")"
-		}
-		if len(ev.Entries) > 0 {
-			text += ", " + strconv.Itoa(len(ev.Entries)) + " entries"
-		}
-		if len(ev.Body) > 0 {
-			text += " " + short(ev.Body)
-		}
-		return text
-	case core.EventAcquire, core.EventInvoke, core.EventPermit:
-		return ev.Kind.String() + ", wait " + ev.Wait.String()
-	default:
-		return ev.Kind.String()
-	}
-}
+var humps = regexp.MustCompile("([a-z])([A-Z])")
 
-func actionInWords(c *computer, a *core.Action) string {
-	words := []string{a.Kind.String()}
-	add := func(on bool, format string, args ...any) {
-		if on {
-			words = append(words, fmt.Sprintf(format, args...))
+// words are the fields of a struct that are not zero, with their values.
+func words(of any) (all []string) {
+	v := reflect.ValueOf(of)
+	for i := range v.NumField() {
+		field, name := v.Field(i), strings.ToLower(humps.ReplaceAllString(v.Type().Field(i).Name, "$1 $2"))
+		if field.IsZero() {
+			continue
+		}
+		switch value := field.Interface().(type) {
+		case []byte:
+			const most = 400
+			text := strings.Join(strings.Fields(string(value)), " ")
+			all = append(all, name+" "+text[:min(len(text), most)])
+		case []core.Entry:
+			all = append(all, strconv.Itoa(len(value))+" entries")
+		case *core.Config, *core.Observed:
+		default:
+			all = append(all, fmt.Sprintf("%s %v", name, value))
 		}
 	}
-	add(a.Key != "", "%s", a.Key)
-	add(a.Reason != 0, "%s", a.Reason)
-	add(a.Epoch != 0, "epoch %d", a.Epoch)
-	add(a.Token != 0, "token %d", a.Token)
-	add(a.Holder != "", "tenure %s", a.Holder)
-	add(a.On != 0, "on session %d", a.On)
-	add(a.At > 0, "until %v", time.Duration(c.trueAt(a.At)).Round(time.Microsecond))
-	add(len(a.Body) > 0, "%s", short(a.Body))
-	return strings.Join(words, " ")
-}
-
-func short(body []byte) string {
-	const most = 400
-	text := strings.Join(strings.Fields(string(body)), " ")
-	return text[:min(len(text), most)]
+	return all
 }
