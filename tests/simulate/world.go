@@ -69,7 +69,7 @@ func newSimulation(opts Options) *simulation {
 		w.trace = &trace{}
 	}
 	if opts.Trace || opts.Holds {
-		w.holds = newHolds()
+		w.holds = &holds{open: map[*unit]int{}}
 	}
 	w.expiry = world.Pick(c, core.ExpiryCalibrated, core.ExpiryCalibrated, core.ExpiryObserved)
 	switch {
