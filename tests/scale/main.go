@@ -15,10 +15,9 @@ import (
 // options are the command's.
 type options struct {
 	orchestrators, leases int
-	window                time.Duration // 0: each scenario's own
 	seed                  uint64
 	only                  string
-	shrunk, whole         bool
+	shrunk                bool
 }
 
 func main() {
@@ -26,11 +25,9 @@ func main() {
 	var file string
 	flag.IntVar(&o.orchestrators, "orchestrators", fullSize, "processes")
 	flag.IntVar(&o.leases, "leases", 10*fullSize, "leases that they hold together")
-	flag.DurationVar(&o.window, "for", 0, "virtual time that is measured (0: each scenario's own)")
 	flag.Uint64Var(&o.seed, "seed", 1, "of all chance")
 	flag.StringVar(&o.only, "only", "", "keys of the scenarios to play, with commas between them (\"\": all)")
 	flag.BoolVar(&o.shrunk, "shrunk", false, "limits in proportion to the fleet, so that a small one shows what a whole one would")
-	flag.BoolVar(&o.whole, "whole", false, "also play scenarios at full size that take hours and many gigabytes, not on a tenth of the fleet")
 	flag.StringVar(&file, "o", "", "file to write the report to (\"\": stdout)")
 	flag.Parse()
 	if err := run(&o, file); err != nil {
@@ -43,8 +40,8 @@ func run(o *options, file string) error {
 	if o.orchestrators < 1 || o.leases < o.orchestrators {
 		return fmt.Errorf("%d leases of %d orchestrators: at least one of each, and a lease for each orchestrator", o.leases, o.orchestrators)
 	}
-	if flag.NArg() > 0 || o.window < 0 {
-		return fmt.Errorf("%q and -for %v: only flags are known, and no time below 0", flag.Args(), o.window)
+	if flag.NArg() > 0 {
+		return fmt.Errorf("%q: only flags are known", flag.Args())
 	}
 	for key := range strings.SplitSeq(o.only, ",") {
 		if o.only != "" && !slices.ContainsFunc(plans(o), func(p *plan) bool { return p.key == key }) {

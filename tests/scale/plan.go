@@ -102,7 +102,7 @@ func (p *plan) complete(o *options) {
 	switch {
 	case o.shrunk:
 		p.cloud = p.cloud.scaled(int64(o.orchestrators), fullSize)
-	case p.heavy && !o.whole && o.orchestrators >= 10:
+	case p.heavy && o.orchestrators >= 10:
 		p.tenth, p.orchestrators, p.leases, p.cloud = true, o.orchestrators/10, o.leases/10, p.cloud.scaled(1, 10)
 	}
 	if p.ttl == 0 {
@@ -130,9 +130,6 @@ func (p *plan) complete(o *options) {
 	}
 	if p.window == 0 {
 		p.window = window
-	}
-	if o.window > 0 {
-		p.window = o.window
 	}
 }
 

@@ -2,142 +2,261 @@ package main
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/doctor"
 )
 
-// page is the report as it is written.
+//go:embed page.tmpl
+var pageText string
+
+// page is what page.tmpl is filled from.
 type page struct {
-	bytes.Buffer
-	options  *options
-	outcomes map[string]*outcome
-	all      []*outcome
+	*options
+	all []*outcome
 }
 
 func report(o *options, outcomes []*outcome) []byte {
-	p := &page{options: o, outcomes: map[string]*outcome{}, all: outcomes}
-	for _, r := range outcomes {
-		p.outcomes[r.plan.key] = r
+	var out bytes.Buffer
+	text := template.Must(template.New("page").Funcs(template.FuncMap{
+		"number": number[int64], "brief": brief, "fits": fits, "tenthMark": func() string { return tenthMark },
+		"steady": steady, "waits": waits, "starts": starts, "outages": outages, "requests": requests, "needed": needed, "latencies": latencies,
+	}).Parse(pageText))
+	if err := text.Execute(&out, &page{o, outcomes}); err != nil {
+		panic("scale: " + err.Error())
 	}
-	p.say("# A simulated fleet: %s processes, %s leases\n", number(o.orchestrators), number(o.leases))
-	p.say("The core's real clients run in virtual time, against stores with the latency and the documented rate limits of clouds. `make scale` writes this page.\n")
-	p.verdict()
-	if o.shrunk {
-		p.say("\nThis is a smaller fleet, against smaller limits of partitions: for %s orchestrators multiply everything by %s. The limits of one object stay whole.", number(fullSize), strconv.FormatFloat(fullSize/float64(o.orchestrators), 'g', 4, 64))
-	}
-	if slices.ContainsFunc(outcomes, func(r *outcome) bool { return r.plan.tenth }) {
-		p.say("\nRows with %s, in which a fleet breaks down or which last for an hour, simulate a tenth of the fleet against a tenth of each limit: multiply their counts by 10. The limits of one object stay whole.", tenthMark)
-		p.say("In the list above, requests and money are multiplied already; lost leases are of those that were simulated. `-whole` simulates these rows at full size.")
-	}
-	for t, section := range [tableCount]func([]*outcome){p.steady, p.waits, p.starts, p.outages} {
-		if rows := p.in(table(t)); len(rows) > 0 {
-			section(rows)
-		}
-	}
-	p.advice()
-	p.assumed()
-	return p.Bytes()
+	return out.Bytes()
 }
 
-func (p *page) say(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
-
-// row is one of a table.
-func (p *page) row(cells ...string) { p.say("| %s |", strings.Join(cells, " | ")) }
-
-func (p *page) head(cells ...string) {
-	p.row(cells...)
-	p.row(strings.Split(strings.Repeat("---,", len(cells)-1)+"---", ",")...)
-}
-
-// in are the outcomes that stand in a table, in order.
-func (p *page) in(t table) (found []*outcome) {
-	for _, r := range p.all {
-		if r.plan.table == t {
-			found = append(found, r)
+// Played are scenarios, if all of them were played.
+func (p *page) Played(keys ...string) (found []*outcome) {
+	for _, key := range keys {
+		i := slices.IndexFunc(p.all, func(r *outcome) bool { return r.plan.key == key })
+		if i < 0 {
+			return nil
 		}
+		found = append(found, p.all[i])
 	}
 	return found
 }
 
-func (p *page) steady(rows []*outcome) {
-	p.say("\n## Holding\n")
-	p.say("Every process keeps the leases that it holds; no process starts, stops or waits. A process costs one put and one exists each TTL/3 × [5/6, 1], however much it holds.")
-	p.say("The limits apply once all processes hold their leases, for %s or longer. *Late* is the time from when a renewal was due to when it was good. *Left* is the time from then", brief(rows[0].plan.window))
-	p.say("to the deadline at which the session, with all of its leases, would have been lost. A *partition* is the unit to which the cloud's limit applies.\n")
-	p.head("store", "TTL", "limit of a partition, writes / reads a second", "asked of the busiest", "throttled, writes / reads", "renewals late, p50 · p99 · most", "least left", "leases lost", "held at the end", "US$ an hour")
-	for _, r := range rows {
-		s := &r.stats
-		p.row(r.plan.name(), brief(r.plan.ttl), r.plan.cloud.limits(), r.busiest(), r.throttled(), s.late.of(50, 99, 100), r.least(), number(s.losses), number(s.holding), fmt.Sprintf("%.2f", r.usd()))
-	}
-	p.requests(rows)
+// In are the outcomes that stand in a table, in order.
+func (p *page) In(t int) []*outcome {
+	return slices.DeleteFunc(slices.Clone(p.all), func(r *outcome) bool { return r.plan.table != table(t) })
 }
 
-func (p *page) requests(rows []*outcome) {
-	p.say("\nRequests a second, by verb:\n")
-	p.head("store", "TTL", "requests a second")
-	for _, r := range rows {
-		p.row(r.plan.name(), brief(r.plan.ttl), r.verbs())
+// Processes and Leases are the size of the fleet.
+func (p *page) Processes() int64 { return int64(p.orchestrators) }
+func (p *page) Leases() int64    { return int64(p.leases) }
+
+// Times is what a smaller fleet's figures are to be multiplied by, against smaller limits; "" is a whole one.
+func (p *page) Times() string {
+	if !p.shrunk {
+		return ""
 	}
+	return strconv.FormatFloat(fullSize/float64(p.orchestrators), 'g', 4, 64)
 }
 
-func (p *page) waits(rows []*outcome) {
-	first := rows[0].plan
-	p.say("\n## Coming, going and waiting\n")
-	p.say("A lease is held for %s to %s and then released; its process asks for the next name. For one name in %d another process waits until it", brief(first.life/2), brief(first.life*3/2), 1000/first.waiters)
-	p.say("gets it, and the process that released it waits for another name. Of %s processes %s die without a release meanwhile, and others replace them.", number(1000), number(first.deaths))
-	p.say("*Hand-over* is the time from the request to release until the waiter holds the lease; its budget on clouds is 1.5 times the poll of %s. *Take-over* is the time from the death.\n", brief(core.PollCap))
-	p.head("store", "TTL", "limit", "asked of the busiest", "throttled, writes / reads", "hand-over, p50 · p90 · p99 (how many)", "take-over, p50 · p99 · most (how many)", "a free name, p50 · p99", "renewals late, p99 · most", "least left", "leases lost", "US$ an hour")
-	for _, r := range rows {
-		s := &r.stats
-		p.row(r.plan.name(), brief(r.plan.ttl), r.plan.cloud.limits(), r.busiest(), r.throttled(),
-			s.handover.of(50, 90, 99)+" ("+number(s.handover.seen)+")", s.takeover.of(50, 99, 100)+" ("+number(s.takeover.seen)+")", s.acquired.of(50, 99),
-			s.late.of(99, 100), r.least(), number(s.losses), fmt.Sprintf("%.2f", r.usd()))
-	}
-	p.requests(rows)
+// Tenths reports whether a scenario was played on a tenth of the fleet.
+func (p *page) Tenths() bool {
+	return slices.ContainsFunc(p.all, func(r *outcome) bool { return r.plan.tenth })
 }
 
-func (p *page) starts(rows []*outcome) {
-	p.say("\n## Starting\n")
-	p.say("No process holds anything at first, and the limits apply from the beginning; TTL %s. *Refused* counts the acquires that ended because the store had served a process no read, or no write,", brief(rows[0].plan.ttl))
-	p.say("and said \"come later\" for 5 s or longer; the caller asked again 1 to 5 s later. The last column shows whether renewals stay in step afterwards.\n")
-	p.head("store", "they begin within", "held by half · 90 % · 99 % · all after", "held at the end", "refused", "throttled, writes / reads", "a name, p50 · p99", "leases lost", "most requests in a second", "most writes in a second of each of the last 3 minutes")
-	for _, r := range rows {
-		s := &r.stats
-		var when []string
-		for _, d := range s.mostly {
-			when = append(when, after(d))
-		}
-		p.row(r.plan.name(), brief(r.plan.within), strings.Join(when, " · "), number(s.holding), number(s.refusals), r.throttled(), s.acquired.of(50, 99), number(s.losses),
-			number(s.busiestSecond(0, r.plan.end(), (*second).all)), r.minutes(r.plan.end()-startMinutes*time.Minute, startMinutes))
-	}
+// fits reports whether nothing was lost.
+func fits(all []*outcome) bool {
+	return !slices.ContainsFunc(all, func(r *outcome) bool { return r.stats.losses+r.stats.overlaps > 0 })
 }
 
-// minutes is the most writes in a second of each of so many minutes.
-func (r *outcome) minutes(from time.Duration, n int) string {
+// number is one with a comma between thousands.
+func number[T int | int32 | int64 | uint64](n T) string {
+	text := strconv.FormatInt(int64(n), 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// share is a part of a whole, in per cent.
+func share(part, whole int64) string {
+	switch {
+	case part == 0 || whole == 0:
+		return "0"
+	case part*1000 < whole:
+		return "< 0.1 %"
+	case part == whole:
+		return "100 %"
+	}
+	return fmt.Sprintf("%.1f %%", min(99.9, float64(part)*100/float64(whole)))
+}
+
+// brief is a duration with as many digits as matter.
+func brief(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "0"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < 10*time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.1f min", d.Minutes())
+}
+
+// after is a time, or says that it never came.
+func after(d time.Duration) string {
+	if d == 0 {
+		return "never"
+	}
+	return brief(d)
+}
+
+// of are quantiles, and 100 is the most; or that there is none.
+func (s *samples) of(percents ...int) string {
+	if s.seen == 0 {
+		return "none"
+	}
 	var texts []string
-	for i := range n {
-		at := from + time.Duration(i)*time.Minute
-		texts = append(texts, number(r.stats.busiestSecond(at, at+time.Minute, func(s *second) int32 { return s.writes })))
+	for _, percent := range percents {
+		d := s.most
+		if percent < 100 {
+			d = s.quantile(percent)
+		}
+		texts = append(texts, brief(d))
 	}
 	return strings.Join(texts, " · ")
 }
 
-func (p *page) outages(rows []*outcome) {
-	first := rows[0].plan
-	p.say("\n## The whole store is away for %s\n", brief(first.outage))
-	p.say("Half of the requests fail, and half hang until their limit. With a TTL of %s a lease that was just renewed has %s to its deadline. Then all processes are late, and all return", brief(first.ttl), brief(first.ttl*9/10))
-	p.say("at once. The table shows whether that stays within the limits, and how long renewals stay in step.\n")
-	p.head("store", "limit", "leases lost", "least left", "renewals late, p99 · most", "most writes in a second before", "in the 30 s after", "throttled in the 30 s after", "in each of the 4 minutes after that", "of one session in a second")
-	for _, r := range rows {
-		s, back := &r.stats, r.plan.outageFrom()+r.plan.outage
-		writes := func(x *second) int32 { return x.writes }
-		p.row(r.plan.name(), r.plan.cloud.limits(), number(s.losses), r.least(), s.late.of(99, 100),
-			number(s.busiestSecond(r.plan.from(), r.plan.outageFrom(), writes)), number(s.busiestSecond(back, back+backWithin, writes)),
-			number(s.throttledIn(back, back+backWithin)), r.minutes(back+backWithin, outageMinutes), number(s.busiest))
+// whole is what a figure would be of the whole fleet, if this was a tenth of it.
+func (r *outcome) whole(x float64) float64 {
+	if r.plan.tenth {
+		return 10 * x
 	}
+	return x
+}
+
+// perSecond is how many there were a second of the window.
+func (r *outcome) perSecond(n int64) int64 { return n * int64(time.Second) / int64(r.plan.window) }
+
+// wholePerSecond is how many a whole fleet would send.
+func (r *outcome) wholePerSecond(n int64) int64 { return int64(r.whole(float64(r.perSecond(n)))) }
+
+func (r *outcome) usd() float64 {
+	return doctor.USD(float64(r.stats.writers()), float64(r.stats.readers())) / r.plan.window.Hours()
+}
+
+// USD is what an hour of this costs a whole fleet at S3's list prices.
+func (r *outcome) USD() string { return fmt.Sprintf("%.2f", r.whole(r.usd())) }
+
+// Requests, Reads and Puts are those of a whole fleet in a second.
+func (r *outcome) Requests() int64 { return r.wholePerSecond(r.stats.writers() + r.stats.readers()) }
+func (r *outcome) Reads() int64    { return r.wholePerSecond(r.stats.readers()) }
+func (r *outcome) Puts() int64     { return r.wholePerSecond(r.stats.verbs[core.ActionPut]) }
+
+// MoreReads is how many it reads more than another.
+func (r *outcome) MoreReads(than *outcome) int64 { return r.Reads() - than.Reads() }
+
+// Waiters is how many of a whole fleet wait.
+func (r *outcome) Waiters() int64 {
+	return int64(r.whole(float64(r.plan.leases * r.plan.waiters / 1000)))
+}
+
+// Lost says how many leases were lost, of how many.
+func (r *outcome) Lost() string {
+	if r.stats.losses == 0 {
+		return "no lease was lost"
+	}
+	return number(r.stats.losses) + " of " + number(r.plan.leases) + " leases were lost in " + brief(r.plan.window)
+}
+
+// Held says how many leases were held in the end, of how many; Short is "" if all were.
+func (r *outcome) Held() string { return number(r.stats.holding) + " of " + number(r.plan.leases) }
+
+func (r *outcome) Short() string {
+	if r.stats.holding < r.plan.leases {
+		return number(r.stats.holding)
+	}
+	return ""
+}
+
+// AllHeld is after which time, and Window is how long it was measured.
+func (r *outcome) AllHeld() string { return after(r.stats.mostly[len(shares)-1]) }
+func (r *outcome) Window() string  { return brief(r.plan.window) }
+
+// Late is by how much renewals were late at a percentile, Left what was left to the nearest
+// deadline, and HandOver how long that took.
+func (r *outcome) Late(percent int) string { return r.stats.late.of(percent) }
+func (r *outcome) Left() string            { return brief(r.stats.left.least) }
+func (r *outcome) HandOver() string        { return r.stats.handover.of(50, 99) }
+
+// Latest says how the latest renewal ended.
+func (r *outcome) Latest() string {
+	if r.stats.losses > 0 {
+		return "came too late: " + r.Lost()
+	}
+	return "came " + r.least() + " before its deadline"
+}
+
+// Size says if it was not the whole fleet.
+func (r *outcome) Size() string {
+	if r.plan.tenth {
+		return " (of a tenth of the fleet)"
+	}
+	return ""
+}
+
+// ThrottledWrites and ThrottledReads are the shares that were told to come later.
+func (r *outcome) ThrottledWrites() string { return share(r.stats.throttled[0], r.stats.asked[0]) }
+func (r *outcome) ThrottledReads() string  { return share(r.stats.throttled[1], r.stats.asked[1]) }
+
+// needed is how many partitions of S3 a fleet needs, if half of each limit stays free.
+func needed() string {
+	t := tableOf("processes", "waiters", "TTL 60 s", "TTL 120 s", "TTL 300 s")
+	for _, processes := range []int{1_000, 10_000, 100_000} {
+		for _, waiters := range []int{0, processes} {
+			cells := []string{number(processes), number(waiters)}
+			for _, ttl := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute} {
+				cells = append(cells, number(partitions(processes, waiters, ttl)))
+			}
+			t.row(cells...)
+		}
+	}
+	return t.String()
+}
+
+// partitions is how many partitions of S3 are used by half.
+func partitions(processes, waiters int, ttl time.Duration) int {
+	const room = 2 // the parts of each limit, one of which is used
+	beats := float64(processes) * 36 / (11 * ttl.Seconds())
+	samples := float64(waiters) / core.SampleEach.Seconds()
+	polls := float64(waiters)/(core.PollCap.Seconds()*0.92) + 2*samples // jitter is cut at the cap
+	writes, reads := beats+samples, beats+polls
+	return max(1, int(math.Ceil(max(writes/float64(s3.writes), reads/float64(s3.reads))*room)))
+}
+
+// Command is how this page is made again.
+func (p *page) Command() string {
+	c := "go run ./tests/scale"
+	if p.orchestrators != fullSize {
+		c += fmt.Sprintf(" -orchestrators %d", p.orchestrators)
+	}
+	if p.leases != 10*fullSize {
+		c += fmt.Sprintf(" -leases %d", p.leases)
+	}
+	if p.only != "" {
+		c += " -only " + p.only
+	}
+	if p.shrunk {
+		c += " -shrunk"
+	}
+	return fmt.Sprintf("%s -seed %d", c, p.seed)
 }

@@ -184,11 +184,3 @@ func (s *stats) busiestSecond(from, to time.Duration, of func(*second) int32) in
 }
 
 func (x *second) all() int32 { return x.writes + x.reads }
-
-// throttledIn is how many requests of [from, to) were told to come later.
-func (s *stats) throttledIn(from, to time.Duration) (n int64) {
-	for i := int(from / time.Second); i < min(len(s.series), int(to/time.Second)); i++ {
-		n += int64(s.series[i].throttled)
-	}
-	return n
-}
