@@ -53,7 +53,7 @@ func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	if ev.Kind == core.EventPermit {
 		ev.Label = labelOf(p.actor, ev.Claim)
 	}
-	before := p.Process
+	before := p.Known()
 	p.canon.receive(&ev)
 	p.said.Heard(&ev)
 	actions, err := p.Process.Step(now, ev)

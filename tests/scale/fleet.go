@@ -94,30 +94,33 @@ func (f *fleet) run() {
 // send puts a request on its way. If the store does not get the request in time, or we do
 // not get its answer, it is given up at its limit.
 func (f *fleet) send(h *host, a *core.Action) {
-	client, action, limit := h.client, *a, f.Now+int64(a.Limit)
+	client, limit := h.client, f.Now+int64(a.Limit)
 	h.asked[a.Request] = true
 	f.stats.request(f.Now, h, a)
 	took := f.plan.cloud.latencyOf(a.Kind).draw(f.chance)
 	up := took / 2
-	answer := func(at int64, reply core.Event) {
-		if at > limit {
-			at, reply = limit, core.Event{Kind: core.EventAnswer, Request: action.Request, Outcome: core.OutcomeUnknown, Class: core.ClassUnreachable}
+	reply := &core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeUnknown, Class: core.ClassUnreachable}
+	answer := func() {
+		if h.client == client && h.asked[a.Request] {
+			delete(h.asked, a.Request)
+			f.step(h, *reply)
 		}
-		f.At(at, func() {
-			if h.client == client && h.asked[action.Request] {
-				delete(h.asked, action.Request)
-				f.step(h, reply)
-			}
-		})
 	}
 	switch {
 	case f.plan.isOut(f.Now+up) && f.chance.Below(2) == 0: // the connection breaks
-		limit = min(limit, f.Now+took)
-		answer(core.Never, core.Event{})
+		f.At(min(limit, f.Now+took), answer)
 	case f.plan.isOut(f.Now + up), f.Now+up > limit: // nothing comes back
-		answer(core.Never, core.Event{})
+		f.At(limit, answer)
 	default:
-		f.After(up, func() { answer(f.Now+took-up, f.apply(h.prefix, &action)) })
+		f.After(up, func() {
+			got := f.apply(h.prefix, a)
+			if f.Now+took-up > limit {
+				f.At(limit, answer)
+				return
+			}
+			*reply = got
+			f.After(took-up, answer)
+		})
 	}
 }
 

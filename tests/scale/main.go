@@ -55,7 +55,7 @@ func run(o *options, file string) error {
 		}
 		_ = f.Close()
 	}
-	debug.SetGCPercent(40) // most of what there is stays
+	debug.SetGCPercent(100) // most of what there is stays
 	begun := time.Now()
 	outcomes := simulate(o, func(r *outcome, took time.Duration) {
 		fmt.Fprintf(os.Stderr, "%-16s %7.1f s  %d million steps of clients, %d leases lost\n", r.plan.key, took.Seconds(), r.stats.steps/1e6, r.stats.losses)

@@ -50,7 +50,10 @@ func (f *fleet) start(h *host) {
 
 // step tells a client what happened, and does what it asks for.
 func (f *fleet) step(h *host, ev core.Event) {
-	before := *h.client
+	until := int64(0)
+	for _, s := range h.client.Sessions {
+		until = s.Until
+	}
 	actions, err := h.client.Step(core.Instant{Mono: f.Now, Wall: world.Epoch + f.Now}, ev)
 	if err != nil {
 		panic(fmt.Sprintf("scale: a client, told %s: %v", ev.Kind, err))
@@ -66,7 +69,7 @@ func (f *fleet) step(h *host, ev core.Event) {
 		case a.Kind == core.ActionAbandon:
 			delete(h.asked, a.Request)
 		case a.Claim == 0:
-			f.hearSession(h, a, before.Relied(a))
+			f.hearSession(h, a, until)
 		default:
 			for _, s := range h.process.slots {
 				if s.host == h && s.claim == a.Claim {

@@ -155,7 +155,7 @@ func (w *simulation) tell(p *process, ev core.Event) {
 	if w.checker.found != nil || p.host == nil {
 		return
 	}
-	now, before := p.computer.instant(w.Now), *p.host
+	now, before := p.computer.instant(w.Now), p.host.Known()
 	p.said.Heard(&ev)
 	actions, err := w.step(p, now, ev)
 	w.note(p, &ev, actions)

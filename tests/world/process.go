@@ -75,10 +75,10 @@ func (p *Process) Step(now core.Instant, ev core.Event) (all []core.Action, err 
 			case core.ActionAbandon:
 				next = append(next, core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeUnknown, Class: core.ClassUnreachable})
 			case core.ActionWatch:
-				p.Watched = append(slices.Clip(p.Watched), a.Key)
+				p.Watched = append(p.Watched, a.Key)
 				next = append(next, core.Event{Kind: core.EventChanged, Key: []byte(a.Key)})
 			case core.ActionUnwatch:
-				p.Watched = slices.DeleteFunc(slices.Clone(p.Watched), func(key string) bool { return key == a.Key })
+				p.Watched = slices.DeleteFunc(p.Watched, func(key string) bool { return key == a.Key })
 			default:
 				p.hear(a)
 			}
@@ -104,7 +104,7 @@ func (p *Process) Step(now core.Instant, ev core.Event) (all []core.Action, err 
 func (p *Process) command(ev *core.Event) {
 	switch {
 	case ev.Terms != nil:
-		p.Claims = slices.DeleteFunc(slices.Clone(p.Claims), func(c Claim) bool { return c.Ended })
+		p.Claims = slices.DeleteFunc(p.Claims, func(c Claim) bool { return c.Ended })
 		p.Claims = append(p.Claims, Claim{
 			Number: ev.Claim, Kind: ev.Kind, Name: ev.Terms.Name, Tenure: string(ev.Terms.Holder), State: Waiting,
 			Weight: uint64(max(ev.Weight, 1)), Most: uint64(ev.Capacity)*uint64(ev.Width) - uint64(ev.Spare),
@@ -121,7 +121,6 @@ func (p *Process) command(ev *core.Event) {
 func (p *Process) change(number uint64, how func(*Claim)) {
 	i := slices.IndexFunc(p.Claims, func(c Claim) bool { return c.Number == number && !c.Ended })
 	if i >= 0 {
-		p.Claims = slices.Clone(p.Claims)
 		how(&p.Claims[i])
 	}
 }
@@ -178,12 +177,11 @@ func (p *Process) heardSession(a *core.Action) {
 	i := slices.IndexFunc(p.Sessions, func(s Session) bool { return s.Number == a.On })
 	switch {
 	case a.Kind == core.ActionHeld:
-		p.Sessions = append(slices.Clip(p.Sessions), Session{a.On, string(a.Holder), a.At})
+		p.Sessions = append(p.Sessions, Session{a.On, string(a.Holder), a.At})
 	case a.Kind == core.ActionRenewed && i >= 0:
-		p.Sessions = slices.Clone(p.Sessions)
 		p.Sessions[i].Until = a.At
 	case (a.Kind == core.ActionLost || a.Kind == core.ActionLeft) && i >= 0:
-		p.Sessions = slices.Delete(slices.Clone(p.Sessions), i, i+1)
+		p.Sessions = slices.Delete(p.Sessions, i, i+1)
 	}
 }
 
@@ -258,9 +256,14 @@ func (p *Process) State() string {
 	return p.Claims[len(p.Claims)-1].State
 }
 
+// Known is a copy of what the host knows, without the client, to look at after a Step.
+func (p *Process) Known() Process {
+	return Process{Claims: slices.Clone(p.Claims), Sessions: slices.Clone(p.Sessions), Watched: slices.Clone(p.Watched)}
+}
+
 // Clone is an independent copy.
 func (p *Process) Clone() Process {
-	twin := *p
+	twin := p.Known()
 	twin.Client = p.Client.Clone()
 	return twin
 }
