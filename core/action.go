@@ -76,4 +76,6 @@ type Action struct {
 	Took   Duration
 	// Verb, of outage: the request that has failed last.
 	Verb ActionKind
+	// TTL, of a session's held.
+	TTL TTL
 }

@@ -30,6 +30,7 @@ const (
 	actOrigin
 	actTook
 	actVerb
+	actTTL
 	actFields
 )
 
@@ -37,7 +38,7 @@ const (
 var actionKeys = [...]string{
 	keyKind, keyRequest, keyKey, keyAfter, keyCount, keyLimit, keyType, keyBody, keyOver, keyReason,
 	keyClass, keyAt, keyWallNS, keyEpoch, keyToken, keyHolder, keySession, keySight,
-	keyPermit, keyTotal, keyClaim, keyProtocol, keyOn, keyOrigin, keyTook, keyVerb,
+	keyPermit, keyTotal, keyClaim, keyProtocol, keyOn, keyOrigin, keyTook, keyVerb, keyTTL,
 }
 
 // actionRules follows the comments of Action. An instant may always be left out,
@@ -47,7 +48,7 @@ func actionRules(kind ActionKind) fieldRules {
 	rules.may |= 1 << actClaim
 	switch kind {
 	case ActionHeld:
-		rules.may |= 1<<actProtocol | 1<<actOn | 1<<actOrigin | 1<<actTook
+		rules.may |= 1<<actProtocol | 1<<actOn | 1<<actOrigin | 1<<actTook | 1<<actTTL
 	case ActionRefused:
 		rules.may |= 1<<actProtocol | 1<<actBody
 	case ActionWarned:
@@ -277,5 +278,8 @@ func (d *reader) ofClient(a *Action) {
 	}
 	if d.key(actVerb, keyVerb) {
 		a.Verb = ActionKind(d.named(actionKindNames[:]))
+	}
+	if d.key(actTTL, keyTTL) {
+		a.TTL = TTL(d.nonzeroInt())
 	}
 }

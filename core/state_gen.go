@@ -88,6 +88,7 @@ func (x *Action) WriteState(w *StateWriter) {
 	w.Uint(uint64(x.Origin))
 	w.Int(int64(x.Took))
 	w.Uint(uint64(x.Verb))
+	w.Int(int64(x.TTL))
 }
 
 // Detach gives x, which is a copy, buffers of its own.

@@ -92,7 +92,7 @@ func (s *session) hear(c *Client, u *unit, a *core.Action) {
 	case core.ActionHeld:
 		s.id, s.until = string(a.Holder), a.At
 		s.state.become(sessionInForce)
-		s.say(c, a)
+		s.say(c, a).TTL = s.ttl
 		s.watchCall(c)
 		s.tell(c, true)
 	case core.ActionRenewed:
@@ -128,9 +128,10 @@ func (s *session) machine() base.Reporting {
 }
 
 // say tells of a session once for all that stand on it.
-func (s *session) say(c *Client, a *core.Action) {
+func (s *session) say(c *Client, a *core.Action) *core.Action {
 	to := c.outbox.Carry(a)
 	to.On = s.number
+	return to
 }
 
 // forget forgets the id, and the session if nobody stands on it. What stood on it hears

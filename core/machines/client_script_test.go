@@ -217,6 +217,9 @@ func (s *clientScript) actionLine(a *core.Action) string {
 	if a.Verb != 0 {
 		l.field("verb", a.Verb.String())
 	}
+	if a.TTL != 0 {
+		l.field("ttl", core.Duration(a.TTL).String())
+	}
 	if a.Observed != nil {
 		l.field("sight", a.Observed.State.String())
 	}

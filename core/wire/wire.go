@@ -156,6 +156,7 @@ type Action struct {
 	Origin     string `json:"origin,omitempty"`
 	Took       int64  `json:"took_ns,omitempty"`
 	Verb       string `json:"verb,omitempty"`
+	TTL        int64  `json:"ttl_ns,omitempty"`
 }
 
 // Sight is a lease as one read of its record shows it; it is core.Observed.
