@@ -354,9 +354,9 @@ func (p *actor) breaks(name string, opts *BreakOptions) {
 
 func (p *actor) resolves(name string, want core.Protocol) {
 	p.world.Helper()
-	got, err := p.Resolve(background, name, 0)
+	got, err := p.resolve(background, name, 0, core.Forever)
 	p.world.ok(err)
-	p.world.same("protocol", got, want)
+	p.world.same("protocol", got.protocol, want)
 }
 
 // status is what the record of a name is, without a request.

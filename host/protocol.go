@@ -26,31 +26,18 @@ type abilities struct {
 	own    string // key of the object that is created if the record is throttled, or ""
 }
 
-// Resolve says by which protocol a lease on name is kept. core.ProtocolLastWriter is
-// itself, without a request. Auto, which is 0, is lastwriter if the name has a lock.json,
-// since an old client would not see a strict lease; otherwise strict if the store honours
-// create-if-absent; otherwise lastwriter. Whenever auto is lastwriter the Host logs a
-// warning. core.ProtocolStrict on a store that does not honour create-if-absent is an
-// *Error of Kind Incompatible; other errors are Acquire's.
-//
-// The Host remembers what it finds out about the store. Each Host tries the store for
-// itself, by the endpoint that it uses: two requests if the store has a capability record
-// (package capability), six if it has none. It believes a record that refuses the store: a
-// process that saw two winners has left it.
-func (h *Host) Resolve(ctx context.Context, name string, want core.Protocol) (core.Protocol, error) {
-	if err := core.CheckName(name); err != nil {
-		return 0, err
-	}
-	found, err := h.resolve(ctx, name, want, core.Forever)
-	return found.protocol, err
-}
-
 // resolved is how a name is kept.
 type resolved struct {
 	protocol        core.Protocol
 	lockFilePresent bool // strict, and the name has a lock.json
 }
 
+// resolve says by which protocol a lease on a name is kept; see Terms.Protocol.
+//
+// The Host remembers what it finds out about the store. Each Host tries the store for
+// itself, by the endpoint that it uses: two requests if the store has a capability record
+// (package capability), six if it has none. It believes a record that refuses the store: a
+// process that saw two winners has left it.
 func (h *Host) resolve(ctx context.Context, name string, want core.Protocol, wait time.Duration) (resolved, error) {
 	switch {
 	case core.CheckName(name) != nil: // the machine will say so, with whatever else is wrong

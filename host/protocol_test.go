@@ -16,7 +16,7 @@ import (
 func TestResolve(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, other := w.host(), w.host()
-		w.ok(errOf(p.Resolve(background, "n", core.ProtocolLastWriter))) // asked for
+		w.ok(errOf(p.resolve(background, "n", core.ProtocolLastWriter, core.Forever))) // asked for
 		w.same("requests", p.store.verbs(), "")
 		p.resolves("m/lock", core.ProtocolStrict) // a new store, whatever the name
 		w.same("requests", p.store.verbs(), "exists get create create create create get")
@@ -30,9 +30,8 @@ func TestResolve(t *testing.T) {
 		p.resolves("old", core.ProtocolLastWriter)
 		w.same("said", strings.Join(p.log.lines("WARN"), "\n"), `msg="this name has a lock.json, so its lease is kept by lastwriter, `+
 			`without a fencing token; if mops shares the name ask for lastwriter, else for strict" name=old`)
-		w.ok(errOf(p.Resolve(background, "old", core.ProtocolStrict))) // but asked for
-		w.is(errOf(p.Resolve(background, "n", 9)), &core.Error{Code: core.ErrorConfig})
-		w.is(errOf(p.Resolve(background, "a//b", 0)), &core.Error{Code: core.ErrorConfig})
+		w.ok(errOf(p.resolve(background, "old", core.ProtocolStrict, core.Forever))) // but asked for
+		w.is(errOf(p.resolve(background, "n", 9, core.Forever)), &core.Error{Code: core.ErrorConfig})
 		p.idle()
 	})
 }
@@ -242,7 +241,7 @@ func TestResolveTogether(t *testing.T) {
 		for range 50 {
 			all.Go(func() { p.resolves("n", core.ProtocolStrict) })
 			all.Go(func() {
-				w.is(errOf(deaf.Resolve(background, "n", 0)), &Error{Kind: NotAcquired, Reason: core.ReasonUnreachable})
+				w.is(errOf(deaf.resolve(background, "n", 0, core.Forever)), &Error{Kind: NotAcquired, Reason: core.ReasonUnreachable})
 			})
 		}
 		all.Wait()

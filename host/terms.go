@@ -15,7 +15,11 @@ import (
 // All processes on one name should use one TTL: under lastwriter a holder renews for the
 // shortest TTL that it has seen on the name, and mops judges all holders by its own.
 type Terms struct {
-	// Protocol is how the lease is kept; 0 is auto, which Resolve explains.
+	// Protocol is how the lease is kept. 0 is auto: lastwriter if the name has a lock.json,
+	// since an old client would not see a strict lease; otherwise strict if the store honours
+	// create-if-absent; otherwise lastwriter. Whenever auto is lastwriter the Host logs a
+	// warning. core.ProtocolStrict on a store that does not honour create-if-absent is an
+	// *Error of Kind Incompatible.
 	Protocol core.Protocol
 	// TTL is how long the lease lives without a renewal; 0 is 60 s under strict
 	// and 88 s under lastwriter. Between 50 ms (5 s on stores whose stamps have

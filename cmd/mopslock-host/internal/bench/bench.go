@@ -88,12 +88,16 @@ func (b *Bench) Run(ctx context.Context, protocol core.Protocol) (*Result, error
 	b.now = r
 	b.mu.Unlock()
 	terms := host.Terms{Protocol: protocol}
+	b.began = true
 	for _, each := range []*host.Host{h, other} { // what a process asks once is no cost of a lease
-		if _, err := each.Resolve(ctx, b.prefix+"first", protocol); err != nil {
+		l, err := each.Acquire(ctx, b.prefix+r.Protocol+"/first", &host.AcquireOptions{Terms: terms})
+		if err == nil {
+			err = b.release(ctx, l)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	b.began = true
 	share := b.Length / holdShare
 	err = b.cycle(ctx, h, terms, b.Length-2*share, r)
 	if err == nil {
