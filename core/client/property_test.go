@@ -3,20 +3,20 @@ package client_test
 import (
 	"bytes"
 	"fmt"
-	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/client"
+	"github.com/mopslock/mopslock/tests/explore/check"
+	"github.com/mopslock/mopslock/tests/world"
 	"pgregory.net/rapid"
 )
 
-// A world is one bucket and a few clients, each with a clock of its own, requests that are
+// A model is one bucket and a few clients, each with a clock of its own, requests that are
 // applied and answered late or never, and a reader of what its claims may believe.
-type world struct {
+type model struct {
 	t       *rapid.T
 	bucket  *bucket
 	now     int64 // the true time
@@ -24,31 +24,14 @@ type world struct {
 }
 
 type actor struct {
-	w       *world
-	client  *client.Client
+	world.Process
+	said    check.Transcript
+	w       *model
 	ahead   int64 // of the true time
-	wake    int64
 	flights []request
 	last    uint64
-	claims  map[uint64]*belief
-	until   map[uint64]int64 // of sessions
 	closed  bool
-	paused  int64           // until then it stands still
-	keys    map[string]bool // that are watched
-}
-
-// belief is what a host keeps of a claim.
-type belief struct {
-	name     string
-	kind     core.EventKind
-	protocol core.Protocol
-	holder   core.HolderID
-	epoch    core.Epoch
-	held     bool
-	at       int64
-	on       uint64
-	over     bool // nobody here relies on it
-	ended    bool // its end was told
+	paused  int64 // until then it stands still
 }
 
 type request struct {
@@ -56,70 +39,33 @@ type request struct {
 	limit  int64 // Mono
 }
 
-var debug = os.Getenv("DEBUG") != ""
-
-// isWork reports whether the claim ends with left, whatever its outcome.
-func (b *belief) isWork() bool { return b.kind == core.EventInvoke || b.kind == core.EventRemote }
-
 func (a *actor) mono() int64 { return a.w.now + a.ahead }
 
-// relied is until when a claim may be believed: the session's deadline first, then its own.
-func (a *actor) relied(b *belief) int64 {
-	if !b.held || b.over {
-		return 0
-	}
-	if b.on != 0 {
-		return max(b.at, a.until[b.on])
-	}
-	return b.at
+// twins is a client that is held to its contract, and compared with a copy at each Step.
+type twins struct {
+	core.Machine
+	t *rapid.T
 }
 
-func (a *actor) step(ev core.Event) {
-	t := a.w.t
-	for number, b := range a.claims { // who gives it back believes in nothing from then on
-		switch ev.Kind {
-		case core.EventRelease, core.EventCancel, core.EventLeave:
-			b.over = b.over || number == ev.Claim && !b.isWork()
-			b.held = b.held && number != ev.Claim
-		case core.EventClose:
-			b.held = false
-		}
+// Step implements core.Machine.
+func (c twins) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	twin := c.Clone()
+	actions, err := c.Machine.Step(now, ev)
+	if err != nil {
+		return nil, err
 	}
-	twin := a.client.Clone()
-	for more := true; more; ev = (core.Event{Kind: core.EventWoke}) {
-		now := core.Instant{Mono: a.mono(), Wall: wallBase + a.mono()}
-		actions, err := a.client.Step(now, ev)
-		if err != nil {
-			t.Fatalf("%v: %v", ev.Kind, err)
-		}
-		same, err := twin.Step(now, ev)
-		if err != nil || !reflect.DeepEqual(clean(actions), clean(same)) {
-			t.Fatalf("a copy answers otherwise: %v %+v %+v", err, actions, same)
-		}
-		if len(actions) > core.MaxClientActions {
-			t.Fatalf("%d actions", len(actions))
-		}
-		message := core.AppendAnswer(nil, a.client, actions)
-		var answer core.Answer
-		if err := core.DecodeAnswer(message, new(core.AnswerBuffer), &answer); err != nil {
-			t.Fatalf("%v in %+v", err, actions)
-		}
-		more = false
-		a.wake = 0
-		if debug {
-			fmt.Printf("%.3f c%s %v claim=%d req=%d %v\n", float64(a.mono())/1e9, fmt.Sprint(a.ahead/1e9), ev.Kind, ev.Claim, ev.Request, ev.Outcome)
-			for i := range actions {
-				x := &actions[i]
-				fmt.Printf("      %v claim=%d req=%d key=%s reason=%v at=%.3f on=%d\n", x.Kind, x.Claim, x.Request, x.Key, x.Reason, float64(x.At)/1e9, x.On)
-			}
-		}
-		for i := range actions {
-			more = a.hear(&actions[i]) || more
-		}
+	same, err := twin.Step(now, ev)
+	if err != nil || !reflect.DeepEqual(clean(actions), clean(same)) || !bytes.Equal(c.AppendState(nil), twin.AppendState(nil)) {
+		c.t.Fatalf("a copy answers otherwise: %v %+v %+v", err, actions, same)
 	}
-	if !bytes.Equal(a.client.AppendState(nil), twin.AppendState(nil)) {
-		t.Fatal("a copy is another client")
+	if len(actions) > core.MaxClientActions {
+		c.t.Fatalf("%d actions", len(actions))
 	}
+	var answer core.Answer
+	if err := core.DecodeAnswer(core.AppendAnswer(nil, c.Machine, actions), new(core.AnswerBuffer), &answer); err != nil {
+		c.t.Fatalf("%v in %+v", err, actions)
+	}
+	return actions, nil
 }
 
 func clean(actions []core.Action) []core.Action {
@@ -132,61 +78,21 @@ func clean(actions []core.Action) []core.Action {
 	return out
 }
 
-func (a *actor) hear(x *core.Action) (more bool) {
-	b := a.claims[x.Claim]
-	switch x.Kind {
-	case core.ActionMore:
-		return true
-	case core.ActionWake:
-		a.wake = x.At
-	case core.ActionClosed:
-		a.closed = true
-	case core.ActionHeld:
-		if b == nil {
-			a.until[x.On] = x.At
-			return false
-		}
-		b.holder, b.epoch = x.Holder, x.Epoch
-		b.held, b.at, b.on, b.protocol = !b.over, x.At, x.On, x.Protocol
-	case core.ActionRenewed:
-		if b == nil {
-			a.until[x.On] = x.At
-			return false
-		}
-		b.at = x.At
-	case core.ActionDeadline:
-		b.at, b.on = x.At, x.On
-	case core.ActionContactLost:
-		b.held = false
-	case core.ActionWatch, core.ActionUnwatch:
-		a.keys[x.Key] = x.Kind == core.ActionWatch
-	case core.ActionFound, core.ActionAbsent:
-		b.held = false // what is held is about to be given back
-	case core.ActionLost, core.ActionReleased:
-		if b == nil {
-			a.until[x.On] = 0
-			return false
-		}
-		b.held = false
-		if !b.isWork() {
-			b.over, b.ended = true, true
-		}
-	case core.ActionRefused, core.ActionLeft, core.ActionCannotMaintain:
-		if b != nil {
-			if b.ended && !b.isWork() {
-				a.w.t.Fatalf("claim %d ended twice: %v", x.Claim, x.Kind)
-			}
-			b.ended = true
-			b.over = b.over || x.Kind == core.ActionLeft || !b.isWork()
-		}
-	default:
-		if x.Kind.IsRequest() {
-			y := *x
-			y.Body = bytes.Clone(x.Body)
-			a.flights = append(a.flights, request{y, a.mono() + int64(x.Limit)})
-		}
+func (a *actor) step(ev core.Event) {
+	a.said.Heard(&ev)
+	actions, err := a.Process.Step(core.Instant{Mono: a.mono(), Wall: wallBase + a.mono()}, ev)
+	if err != nil {
+		a.w.t.Fatalf("%v: %v", ev.Kind, err)
 	}
-	return false
+	if v := a.said.Watch(a.Client, actions); v != nil {
+		a.w.t.Fatal(v)
+	}
+	for i := range actions {
+		if x := &actions[i]; x.Kind.IsRequest() {
+			a.flights = append(a.flights, request{*x, a.mono() + int64(x.Limit)})
+		}
+		a.closed = a.closed || actions[i].Kind == core.ActionClosed
+	}
 }
 
 // settleOne answers a request: what the store says, or nothing, after it was applied or not.
@@ -207,38 +113,38 @@ func (a *actor) settleOne(i int, outcome string) {
 	a.step(ev)
 }
 
-// check: of two claims on one strict name, one at the most may be believed; of permits as
-// many as there are.
-func (w *world) check() {
-	held := map[string]core.HolderID{}
+// check: of two claims on one name, one at the most may be believed; of permits as many as
+// there are.
+func (w *model) check() {
+	held := map[string]string{}
 	permits := 0
 	for n, a := range w.clients {
-		for number, b := range a.claims {
-			if b.protocol != core.ProtocolStrict || a.relied(b) <= a.mono() {
+		for i := range a.Claims {
+			c := &a.Claims[i]
+			if a.Until(c) <= a.mono() {
 				continue
 			}
-			if b.kind == core.EventPermit {
+			if c.Kind == core.EventPermit {
 				if permits++; permits > 2 {
 					w.t.Fatalf("%d of 2 permits are believed in", permits)
 				}
 				continue
 			}
-			who := fmt.Sprintf("client %d claim %d", n, number)
-			if other := held[b.name]; other != "" && other != b.holder { // a companion's tenure is its holder's
-				w.t.Fatalf("%s believes in %s for %s, and %s has it", who, b.name, b.holder, other)
+			if other := held[c.Name]; other != "" && other != c.Tenure { // a companion's tenure is its holder's
+				w.t.Fatalf("client %d claim %d believes in %s for %s, and %s has it", n, c.Number, c.Name, c.Tenure, other)
 			}
-			held[b.name] = b.holder
+			held[c.Name] = c.Tenure
 		}
 	}
 }
 
 // advance lets time pass, in which every wake and every limit is kept.
-func (w *world) advance(to int64) {
+func (w *model) advance(to int64) {
 	for {
 		next, at := (*actor)(nil), to
 		for _, a := range w.clients {
-			if a.wake != 0 && max(a.paused, a.wake-a.ahead) <= at {
-				next, at = a, max(w.now, a.paused, a.wake-a.ahead)
+			if a.Wake != 0 && max(a.paused, a.Wake-a.ahead) <= at {
+				next, at = a, max(w.now, a.paused, a.Wake-a.ahead)
 			}
 			for _, f := range a.flights {
 				if max(a.paused, f.limit-a.ahead) < at {
@@ -268,12 +174,12 @@ func (w *world) advance(to int64) {
 }
 
 // someHeld is a lease that somebody believes in, or nil.
-func (w *world) someHeld(t *rapid.T) *belief {
-	var all []*belief
+func (w *model) someHeld(t *rapid.T) *world.Claim {
+	var all []*world.Claim
 	for _, a := range w.clients {
-		for number := range a.last + 1 {
-			if b := a.claims[number]; b != nil && b.held && b.kind != core.EventPermit {
-				all = append(all, b)
+		for i := range a.Claims {
+			if c := &a.Claims[i]; a.Until(c) != 0 && c.Kind != core.EventPermit {
+				all = append(all, c)
 			}
 		}
 	}
@@ -286,7 +192,6 @@ func (w *world) someHeld(t *rapid.T) *belief {
 func (a *actor) begin(kind core.EventKind, terms core.Config, ev core.Event) {
 	a.last++
 	ev.Kind, ev.Claim, ev.Terms = kind, a.last, &terms
-	a.claims[a.last] = &belief{name: terms.Name, kind: kind}
 	a.step(ev)
 }
 
@@ -299,7 +204,7 @@ func TestBelief(t *testing.T) { rapid.Check(t, believes) }
 func FuzzBelief(f *testing.F) { f.Fuzz(rapid.MakeFuzz(believes)) }
 
 func believes(t *rapid.T) {
-	w := &world{t: t, bucket: newBucket(), now: int64(core.Second)}
+	w := &model{t: t, bucket: newBucket(), now: int64(core.Second)}
 	for i := range 3 {
 		cfg := core.Config{
 			Machine: core.MachineClient, Seed: [16]byte{byte(i + 1)}, Host: "h", PID: fmt.Sprint(i), Samples: true, StampUnit: 1,
@@ -309,7 +214,7 @@ func believes(t *rapid.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.clients = append(w.clients, &actor{w: w, client: c, ahead: int64(i) * 1e9, keys: map[string]bool{}, claims: map[uint64]*belief{}, until: map[uint64]int64{}})
+		w.clients = append(w.clients, &actor{w: w, Process: world.Process{Client: twins{c, t}, Late: true}, ahead: int64(i) * 1e9})
 	}
 	names := []string{"a", "b"}
 	for range rapid.IntRange(5, 120).Draw(t, "steps") {
@@ -340,18 +245,16 @@ func believes(t *rapid.T) {
 		case 8:
 			a.paused = w.now + rapid.Int64Range(0, int64(15*core.Second)).Draw(t, "pause")
 		case 9:
-			if b := w.someHeld(t); b != nil {
-				terms := core.Config{Name: b.name, Holder: b.holder, Epoch: b.epoch, TTL: core.TTL(10 * core.Second)}
+			if c := w.someHeld(t); c != nil {
+				terms := core.Config{Name: c.Name, Holder: core.HolderID(c.Tenure), Epoch: c.Epoch, TTL: core.TTL(10 * core.Second)}
 				a.begin(rapid.SampledFrom([]core.EventKind{core.EventAccompany, core.EventResume, core.EventRemote}).Draw(t, "join"), terms, core.Event{})
 			}
 		case 10:
 			kind := rapid.SampledFrom([]core.EventKind{core.EventLook, core.EventWatch}).Draw(t, "look")
 			a.begin(kind, core.Config{Name: name}, core.Event{})
 		case 11:
-			for _, key := range slices.Sorted(maps.Keys(a.keys)) {
-				if a.keys[key] {
-					a.step(core.Event{Kind: core.EventChanged, Key: []byte(key)})
-				}
+			for _, key := range slices.Clone(a.Watched) {
+				a.step(core.Event{Kind: core.EventChanged, Key: []byte(key)})
 			}
 		case 12:
 			if a.last > 0 {
@@ -388,7 +291,7 @@ func believes(t *rapid.T) {
 		if !busy {
 			done := true
 			for _, a := range w.clients {
-				done = done && a.closed && a.client.Idle()
+				done = done && a.closed && a.Client.Idle()
 			}
 			if done {
 				return
@@ -397,6 +300,6 @@ func believes(t *rapid.T) {
 		}
 	}
 	for i, a := range w.clients {
-		t.Errorf("client %d: closed %v, idle %v, wake %d at %d", i, a.closed, a.client.Idle(), a.wake, a.mono())
+		t.Errorf("client %d: closed %v, idle %v, wake %d at %d", i, a.closed, a.Client.Idle(), a.Wake, a.mono())
 	}
 }

@@ -16,6 +16,9 @@ type Process struct {
 	Claims   []Claim // in order of their numbers; of those that have ended the newest claim alone
 	Sessions []Session
 	Watched  []string // keys
+	Wake     int64    // Mono: when the client wants to be woken; 0 is never
+	// Late: its driver answers what is abandoned, and says when a watch has begun.
+	Late bool
 }
 
 // Claim is one as its caller knows it.
@@ -51,8 +54,8 @@ const (
 	Launched = "launched"
 )
 
-// Step gives the client an event, and steps it until it has no more to say. An abandoned
-// request is answered at once, and a watch has begun at once. The actions are the caller's.
+// Step gives the client an event, and steps it until it has no more to say. If it is not Late, an
+// abandoned request is answered at once, and a watch has begun at once. The actions are the caller's.
 func (p *Process) Step(now core.Instant, ev core.Event) (all []core.Action, err error) {
 	p.command(&ev)
 	for next := []core.Event(nil); ; {
@@ -89,10 +92,12 @@ func (p *Process) Step(now core.Instant, ev core.Event) (all []core.Action, err 
 		switch {
 		case more:
 			ev = core.Event{Kind: core.EventWoke}
-		case len(next) > 0:
+		case len(next) > 0 && !p.Late:
 			ev, next = next[0], next[1:]
 		default:
+			p.Wake = 0
 			if wake != nil {
+				p.Wake = wake.At
 				all = append(all, *wake)
 			}
 			return all, nil
