@@ -152,7 +152,7 @@ func (a *app) swarm(ctx context.Context, opts simulate.Options, f *simulateFlags
 		if err != nil {
 			return err
 		}
-		add(&total, &some)
+		total.Add(&some)
 		a.console.Progress("played %d of %d seeds", total.Ran, f.seeds)
 	}
 	a.console.StopWaiting()
@@ -163,19 +163,6 @@ func (a *app) swarm(ctx context.Context, opts simulate.Options, f *simulateFlags
 		return err
 	}
 	return played(total.Failed)
-}
-
-func add(total, some *simulate.Summary) {
-	total.Ran += some.Ran
-	total.Virtual += some.Virtual
-	total.Events += some.Events
-	total.Holds += some.Holds
-	total.Requests += some.Requests
-	total.Overlaps += some.Overlaps
-	total.Overlap += some.Overlap
-	total.Losses += some.Losses
-	total.Cut += some.Cut
-	total.Failed = some.Failed
 }
 
 func (a *app) reportPlayed(result any, text string) error {

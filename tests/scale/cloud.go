@@ -162,15 +162,20 @@ func (p *partition) admit(c *cloud, o *valves, writes bool, now int64) bool {
 	return true
 }
 
+// sideOf is where writes and reads are counted.
+func sideOf(writes bool) int {
+	if writes {
+		return 0
+	}
+	return 1
+}
+
 // count counts a request to a partition in its second, among those that are measured.
 func (p *partition) count(writes bool, now int64) {
 	if second := now / int64(time.Second); p.second != second {
 		p.second, p.offered = second, [2]int64{}
 	}
-	i := 1
-	if writes {
-		i = 0
-	}
+	i := sideOf(writes)
 	p.offered[i]++
 	p.peak[i] = max(p.peak[i], p.offered[i])
 }

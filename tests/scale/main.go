@@ -78,19 +78,19 @@ type outcome struct {
 
 // simulate plays the scenarios, as many at once as there are processors, two at
 // most: each holds a fleet in memory.
-func simulate(o *options, done func(*outcome, time.Duration)) []*outcome {
-	var outcomes []*outcome
+func simulate(o *options, done func(*outcome, time.Duration)) (outcomes []*outcome) {
 	wanted := strings.Split(o.only, ",")
-	for _, p := range plans(o) {
+	all := plans(o)
+	next := make(chan *outcome, len(all))
+	for _, p := range all {
 		if o.only == "" || slices.Contains(wanted, p.key) {
 			outcomes = append(outcomes, &outcome{plan: p})
+			next <- outcomes[len(outcomes)-1]
 		}
 	}
-	var (
-		workers sync.WaitGroup
-		telling sync.Mutex
-		next    = make(chan *outcome)
-	)
+	close(next)
+	var workers sync.WaitGroup
+	var telling sync.Mutex
 	for range min(2, runtime.GOMAXPROCS(0)) {
 		workers.Go(func() {
 			for r := range next {
@@ -104,10 +104,6 @@ func simulate(o *options, done func(*outcome, time.Duration)) []*outcome {
 			}
 		})
 	}
-	for _, r := range outcomes {
-		next <- r
-	}
-	close(next)
 	workers.Wait()
 	return outcomes
 }

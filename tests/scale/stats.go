@@ -50,7 +50,10 @@ func (s *samples) quantile(percent int) time.Duration {
 }
 
 // second counts the requests to the store in one second.
-type second struct{ writes, reads, throttled int32 }
+type second struct {
+	asked     [2]int32 // writes, reads
+	throttled int32
+}
 
 // shares of the leases, in hundredths: the report tells when each was held.
 var shares = [...]int{50, 90, 99, 100}
@@ -92,14 +95,8 @@ func (s *stats) counts(now int64) bool { return now >= s.from }
 
 // offered counts a request that has reached the store.
 func (s *stats) offered(now int64, writes, admitted bool) {
-	at := &s.series[now/int64(time.Second)]
-	i := 1
-	if writes {
-		i = 0
-		at.writes++
-	} else {
-		at.reads++
-	}
+	at, i := &s.series[now/int64(time.Second)], sideOf(writes)
+	at.asked[i]++
 	if !admitted {
 		at.throttled++
 	}
@@ -183,4 +180,6 @@ func (s *stats) busiestSecond(from, to time.Duration, of func(*second) int32) in
 	return most
 }
 
-func (x *second) all() int32 { return x.writes + x.reads }
+func (x *second) all() int32 { return x.asked[0] + x.asked[1] }
+
+func (x *second) writes() int32 { return x.asked[0] }

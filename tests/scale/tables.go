@@ -77,20 +77,18 @@ func outages(rows []*outcome) string {
 			throttled += int64(s.series[i].throttled)
 		}
 		t.row(r.plan.name(), r.plan.cloud.limits(), number(s.losses), r.least(), s.late.of(99, 100),
-			number(s.busiestSecond(r.plan.from(), r.plan.outageFrom(), writesOf)), number(s.busiestSecond(back, back+backWithin, writesOf)),
+			number(s.busiestSecond(r.plan.from(), r.plan.outageFrom(), (*second).writes)), number(s.busiestSecond(back, back+backWithin, (*second).writes)),
 			number(throttled), r.minutes(back+backWithin, outageMinutes), number(s.busiest))
 	}
 	return t.String()
 }
-
-func writesOf(x *second) int32 { return x.writes }
 
 // minutes is the most writes in a second of each of so many minutes.
 func (r *outcome) minutes(from time.Duration, n int) string {
 	var texts []string
 	for i := range n {
 		at := from + time.Duration(i)*time.Minute
-		texts = append(texts, number(r.stats.busiestSecond(at, at+time.Minute, writesOf)))
+		texts = append(texts, number(r.stats.busiestSecond(at, at+time.Minute, (*second).writes)))
 	}
 	return strings.Join(texts, " · ")
 }

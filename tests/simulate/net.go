@@ -16,9 +16,9 @@ const never = core.Never
 // process hears of it or gives it up.
 type fate struct {
 	apply, again, answer int64
-	unknown              bool
+	unknown              bool // the process does not hear what the store says
 	class                core.Class
-	rest                 core.Duration
+	rest                 core.Duration // for which the store asks to be left alone
 }
 
 // send puts a request on its way, and decides what becomes of it.
@@ -29,14 +29,13 @@ func (w *simulation) send(p *process, u *unit, a *core.Action) {
 		w.newest[a.Key] = r
 	}
 	w.stats.request(u, a)
-	f := w.drawFate(p, r)
-	r.unknown, r.class, r.rest = f.unknown, f.class, f.rest
-	for _, at := range [2]int64{f.apply, f.again} {
+	r.fate = w.drawFate(p, r)
+	for _, at := range [2]int64{r.apply, r.again} {
 		if at != never {
 			w.At(at, func() { w.apply(r) })
 		}
 	}
-	w.in(p, f.answer, func() { w.answer(r) })
+	w.in(p, r.fate.answer, func() { w.answer(r) })
 }
 
 func (w *simulation) drawFate(p *process, r *request) fate {
@@ -82,25 +81,15 @@ func (f *fate) lose(w *simulation, limit, total int64) {
 	}
 }
 
-// meter counts the requests to one prefix in a second.
-type meter struct {
-	second int64
-	count  int
-}
-
 // admitted takes a request to a prefix from what it may have in this second.
 func (w *simulation) admitted(key string) bool {
+	if second := w.Now / 1e9; second != w.second {
+		w.second = second
+		clear(w.meters)
+	}
 	prefix, _, _ := strings.Cut(key, "/")
-	m := w.meters[prefix]
-	if m == nil {
-		m = &meter{}
-		w.meters[prefix] = m
-	}
-	if second := w.Now / 1e9; m.second != second {
-		*m = meter{second: second}
-	}
-	m.count++
-	return m.count <= w.faults.Throttle
+	w.meters[prefix]++
+	return w.meters[prefix] <= w.faults.Throttle
 }
 
 // apply lets a request reach the store.
@@ -144,12 +133,8 @@ func (w *simulation) answer(r *request) {
 	}
 	delete(p.asked, r.action.Request)
 	if r.unknown || !r.applied {
-		class := r.class
-		if class == core.ClassNone {
-			class = core.ClassUnreachable
-		}
 		w.tell(p, core.Event{
-			Kind: core.EventAnswer, Request: r.action.Request, Outcome: core.OutcomeUnknown, Class: class, RetryAfter: r.rest,
+			Kind: core.EventAnswer, Request: r.action.Request, Outcome: core.OutcomeUnknown, Class: cmp.Or(r.class, core.ClassUnreachable), RetryAfter: r.rest,
 		})
 		return
 	}

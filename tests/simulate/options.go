@@ -76,30 +76,40 @@ type Clients struct {
 	Slots     uint64 // for requests; 0 is many
 }
 
+// protocols are by the names that people call them.
+var protocols = []struct {
+	name string
+	Options
+}{
+	{"strict", Options{Protocol: core.ProtocolStrict}},
+	{"lastwriter", Options{Protocol: core.ProtocolLastWriter}},
+	{"lastwriter-blind", Options{Protocol: core.ProtocolLastWriter, Blind: true}},
+	{"semaphore", Options{Protocol: core.ProtocolStrict, Shared: true}},
+}
+
 // Protocols are what ByName knows.
-func Protocols() []string { return []string{"strict", "lastwriter", "lastwriter-blind", "semaphore"} }
+func Protocols() (names []string) {
+	for _, p := range protocols {
+		names = append(names, p.name)
+	}
+	return names
+}
 
 // ByName is the Options of a protocol.
 func ByName(protocol string) (Options, error) {
-	switch protocol {
-	case "strict":
-		return Options{Protocol: core.ProtocolStrict}, nil
-	case "lastwriter":
-		return Options{Protocol: core.ProtocolLastWriter}, nil
-	case "lastwriter-blind":
-		return Options{Protocol: core.ProtocolLastWriter, Blind: true}, nil
-	case "semaphore":
-		return Options{Protocol: core.ProtocolStrict, Shared: true}, nil
+	for _, p := range protocols {
+		if p.name == protocol {
+			return p.Options, nil
+		}
 	}
 	return Options{}, fmt.Errorf("simulate: no protocol %q; there are %s", protocol, strings.Join(Protocols(), ", "))
 }
 
 func (o *Options) protocolName() string {
-	if o.Shared {
-		return "semaphore"
-	}
-	if o.Blind {
-		return o.Protocol.String() + "-blind"
+	for _, p := range protocols {
+		if p.Protocol == o.Protocol && p.Blind == o.Blind && p.Shared == o.Shared {
+			return p.name
+		}
 	}
 	return o.Protocol.String()
 }
@@ -115,12 +125,10 @@ func (o Options) settle(c world.Chance) Options {
 	o.Idles = o.Idles || story && c.OneIn(2)
 	o.Works = o.Works || story && strict && o.TTL >= 0 && !o.Idles
 	o.Sessions = o.Sessions || strict && (o.Idles || o.Works)
-	if o.Idles && o.TTL == 0 {
-		o.TTL = world.Pick(c, 20*time.Second, time.Minute)
+	if o.Idles {
+		drawn(&o.TTL, func() time.Duration { return world.Pick(c, 20*time.Second, time.Minute) })
 	}
-	if o.TTL == 0 {
-		o.TTL = world.Pick(c, 5*time.Second, 10*time.Second, 20*time.Second)
-	}
+	drawn(&o.TTL, func() time.Duration { return world.Pick(c, 5*time.Second, 10*time.Second, 20*time.Second) })
 	if o.TTL < 0 {
 		o.TTL = time.Duration(core.TTLEndless)
 	}
@@ -128,27 +136,12 @@ func (o Options) settle(c world.Chance) Options {
 		o = o.settleShared(c)
 	}
 	life := max(o.TTL, 5*time.Second) // what other times are measured by
-	if o.Actors == 0 {
-		o.Actors = int(c.Between(3, 9))
-	}
-	if o.Names == 0 {
-		o.Names = int(c.Between(1, 3))
-	}
-	switch {
-	case o.Companions == 0:
-		o.Companions = int(c.UpTo(3))
-	case o.Companions < 0:
-		o.Companions = 0
-	}
-	if o.Duration == 0 {
-		o.Duration = 10 * life
-	}
-	if o.Hold == 0 {
-		o.Hold = world.Pick(c, life/10, life/2, 2*life)
-	}
-	if o.Think == 0 {
-		o.Think = world.Pick(c, life/20, life/4, life)
-	}
+	drawn(&o.Actors, func() int { return int(c.Between(3, 9)) })
+	drawn(&o.Names, func() int { return int(c.Between(1, 3)) })
+	drawn(&o.Companions, func() int { return int(c.UpTo(3)) })
+	o.Companions, o.Duration = max(0, o.Companions), cmp.Or(o.Duration, 10*life)
+	drawn(&o.Hold, func() time.Duration { return world.Pick(c, life/10, life/2, 2*life) })
+	drawn(&o.Think, func() time.Duration { return world.Pick(c, life/20, life/4, life) })
 	if o.Clients == nil {
 		o.Clients = &Clients{}
 		if o.Weather != Fair {
@@ -185,16 +178,17 @@ func (k *Clients) draw(c world.Chance) {
 func (o Options) settleShared(c world.Chance) Options {
 	o.Companions, o.NoSessions = -1, false
 	o.Actors = cmp.Or(o.Actors, 20)
-	if o.Names == 0 {
-		o.Names = int(c.Between(1, 2))
-	}
-	if o.Capacity == 0 {
-		o.Capacity = int(c.Between(1, 5))
-	}
-	if o.Width == 0 {
-		o.Width = int(c.Between(1, 3))
-	}
+	drawn(&o.Names, func() int { return int(c.Between(1, 2)) })
+	drawn(&o.Capacity, func() int { return int(c.Between(1, 5)) })
+	drawn(&o.Width, func() int { return int(c.Between(1, 3)) })
 	return o
+}
+
+// drawn draws what is 0.
+func drawn[T int | time.Duration](of *T, draw func() T) {
+	if *of == 0 {
+		*of = draw()
+	}
 }
 
 // promised reports whether nothing may overlap. A break of a lease without a TTL

@@ -66,10 +66,8 @@ type request struct {
 	action  core.Action
 	applied bool
 	dropped bool // nobody waits for its answer
-	unknown bool // its process does not hear what the store says
-	class   core.Class
-	rest    core.Duration // for which the store asks to be left alone
 	reply   core.Event
+	fate
 }
 
 // start begins a process's life.
@@ -262,8 +260,6 @@ func (w *simulation) hear(u *unit, a *core.Action) {
 		w.launched(u)
 	case core.ActionAdopted:
 		u.claim.Epoch = a.Epoch
-	case core.ActionContactLost:
-		w.stop(u, "contact lost")
 	case core.ActionAbsent, core.ActionFound:
 		w.stop(u, core.EventRelease.String())
 	case core.ActionLost:
@@ -272,9 +268,6 @@ func (w *simulation) hear(u *unit, a *core.Action) {
 		w.broken(u)
 	case core.ActionRefused, core.ActionCannotMaintain:
 		w.stats.refusals[u.what+" "+a.Reason.String()]++
-		w.stop(u, "refused")
-	case core.ActionReleased, core.ActionLeft, core.ActionBroken:
-		w.stop(u, a.Kind.String())
 	}
 }
 
@@ -287,6 +280,7 @@ func (w *simulation) believe(p *process) {
 		switch {
 		case u == nil:
 		case c.Ended:
+			w.stop(u, "lost")
 			w.finish(u)
 		case c.Kind == core.EventPermit:
 			w.believePermit(u, c)

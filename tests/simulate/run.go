@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -63,36 +64,45 @@ func Swarm(first uint64, count, workers int, opts Options) Summary {
 		})
 	}
 	group.Wait()
-	return summarize(first, results)
-}
-
-func summarize(first uint64, results []*Result) Summary {
-	s := Summary{First: first, Asked: len(results)}
+	s := Summary{First: first, Asked: count}
 	for _, r := range results {
-		if r == nil {
-			continue
-		}
-		s.Protocol = r.Protocol
-		s.Ran++
-		s.Virtual += r.Virtual
-		s.Events += r.Events
-		s.Holds += r.Holds
-		s.Requests += r.Requests
-		s.Overlaps += r.Overlaps
-		if r.Overlaps > 0 {
-			s.Overlap++
-		}
-		if r.Cut > 0 {
-			s.Cut++
-		}
-		for _, n := range r.Losses {
-			s.Losses += n
-		}
-		if r.Violation != nil && s.Failed == nil {
-			s.Failed = r
+		if r != nil {
+			s.take(r)
 		}
 	}
 	return s
+}
+
+func (s *Summary) take(r *Result) {
+	one := Summary{Protocol: r.Protocol, Ran: 1, Virtual: r.Virtual, Events: r.Events, Holds: r.Holds, Requests: r.Requests, Overlaps: r.Overlaps}
+	for _, n := range r.Losses {
+		one.Losses += n
+	}
+	if r.Overlaps > 0 {
+		one.Overlap = 1
+	}
+	if r.Cut > 0 {
+		one.Cut = 1
+	}
+	if r.Violation != nil {
+		one.Failed = r
+	}
+	s.Add(&one)
+}
+
+// Add adds what was found in more seeds.
+func (s *Summary) Add(more *Summary) {
+	s.Protocol = more.Protocol
+	s.Ran += more.Ran
+	s.Virtual += more.Virtual
+	s.Events += more.Events
+	s.Holds += more.Holds
+	s.Requests += more.Requests
+	s.Overlaps += more.Overlaps
+	s.Overlap += more.Overlap
+	s.Losses += more.Losses
+	s.Cut += more.Cut
+	s.Failed = cmp.Or(s.Failed, more.Failed)
 }
 
 // String is the summary for people.

@@ -107,7 +107,11 @@ func (d *drawing) x(at time.Duration) int { return svgLeft + int(at/d.perPixel) 
 func (d *drawing) axis() {
 	step := time.Microsecond
 	for i := 0; step < svgTick*d.perPixel; i++ {
-		step = step * []time.Duration{2, 5, 10}[i%3] / []time.Duration{1, 2, 5}[i%3] // 1, 2, 5, 10
+		if i%3 == 1 { // 1, 2, 5, 10
+			step = step / 2 * 5
+		} else {
+			step *= 2
+		}
 	}
 	for at := time.Duration(0); d.x(at) <= svgLeft+d.plot; at += step {
 		fmt.Fprintf(d, svgLine, d.x(at), svgTop-8, d.x(at), d.bottom+6, "tick")

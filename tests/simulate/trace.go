@@ -13,26 +13,22 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-func (w *simulation) fold(x uint64) {
-	w.folded = binary.LittleEndian.AppendUint64(w.folded[:0], x)
-	_, _ = w.hash.Write(w.folded)
-}
-
-func (w *simulation) foldText(s string) {
-	w.folded = append(w.folded[:0], s...)
+// fold adds numbers and a text to the hash.
+func (w *simulation) fold(text string, numbers ...uint64) {
+	w.folded = w.folded[:0]
+	for _, n := range numbers {
+		w.folded = binary.LittleEndian.AppendUint64(w.folded, n)
+	}
+	w.folded = append(w.folded, text...)
 	_, _ = w.hash.Write(w.folded)
 }
 
 // note adds a Step to the hash, and to the trace in words.
 func (w *simulation) note(p *process, ev *core.Event, actions []core.Action) {
-	w.fold(uint64(w.Now))
-	w.fold(uint64(p.number)<<32 | ev.Claim)
-	w.fold(uint64(ev.Kind)<<32 | uint64(ev.Outcome)<<16 | uint64(ev.Class))
+	w.fold("", uint64(w.Now), uint64(p.number)<<32|ev.Claim, uint64(ev.Kind)<<32|uint64(ev.Outcome)<<16|uint64(ev.Class))
 	for i := range actions {
 		a := &actions[i]
-		w.fold(uint64(a.Kind)<<32 | uint64(a.Reason))
-		w.fold(uint64(a.At))
-		w.foldText(a.Key)
+		w.fold(a.Key, uint64(a.Kind)<<32|uint64(a.Reason), uint64(a.At))
 	}
 	if w.trace == nil {
 		return
@@ -58,8 +54,7 @@ func of(p *process, claim uint64) string {
 }
 
 func (w *simulation) noteApply(r *request, reply *core.Event) {
-	w.fold(uint64(w.Now))
-	w.fold(uint64(r.action.Request)<<16 | uint64(reply.Outcome))
+	w.fold("", uint64(w.Now), uint64(r.action.Request)<<16|uint64(reply.Outcome))
 	if w.trace != nil {
 		w.say("the store takes %s's %s of %s: %s", r.process, r.action.Kind, r.action.Key, reply.Outcome)
 	}

@@ -33,7 +33,8 @@ type simulation struct {
 	watchers   map[string][]*process           // of a key
 	beats      map[string]*process             // the one that put it first
 	newest     map[string]*request             // the last put to a key
-	meters     map[string]*meter
+	meters     map[string]int                  // requests to a prefix in this second
+	second     int64
 	claims     int
 	lives      int
 
@@ -62,7 +63,7 @@ func newSimulation(opts Options) *simulation {
 	w := &simulation{
 		opts: opts, faults: opts.Faults, chance: c, stats: newStats(opts.TTL), store: world.NewStore(opts.Faults.StampUnit, opts.Faults.Stale),
 		life: max(opts.TTL, 5*time.Second), hash: fnv.New64a(),
-		memory: map[*computer]map[string][]byte{}, watchers: map[string][]*process{}, beats: map[string]*process{}, newest: map[string]*request{}, meters: map[string]*meter{},
+		memory: map[*computer]map[string][]byte{}, watchers: map[string][]*process{}, beats: map[string]*process{}, newest: map[string]*request{}, meters: map[string]int{},
 		checker: newChecker(!opts.promised()),
 	}
 	if opts.Trace {
