@@ -1,6 +1,9 @@
 package client
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 )
@@ -9,14 +12,13 @@ import (
 // left to be done. There may be ten thousand of them, so what only some need is made on demand.
 type claim struct {
 	base.Shared
-	number     uint64
-	prev, next *claim // in the order in which they came
-	as         role
-	name       *nameState
-	unit       *unit       // of its own machine; nil while it is resolved or parked, or if it shares one
-	parked     base.Parked `state:"constant: it is never stepped"` // a lease without a machine
-	session    *session    // on which it stands, or wants to
-	pending    *pending    // while it is pending
+	number  uint64 // rises with each that comes
+	as      role
+	name    *nameState
+	unit    *unit       // of its own machine; nil while it is resolved or parked, or if it shares one
+	parked  base.Parked `state:"constant: it is never stepped"` // a lease without a machine
+	session *session    // on which it stands, or wants to
+	pending *pending    // while it is pending
 	watching
 	handover *handover // of a waiter
 	delay    *delay    // of one that waits for something before it goes on
@@ -69,7 +71,6 @@ func (c *Client) begin(b *pending, number uint64) {
 	cl := &claim{number: number, as: b.as, pending: b}
 	c.last = number
 	c.claims[cl.number] = cl
-	c.append(cl)
 	c.addClaim(cl, b.terms.Name)
 	if b.printed != 0 {
 		c.note(cl.name, func(r *remembered) { r.kept = b.printed }) // the host has it
@@ -86,28 +87,13 @@ func (c *Client) begin(b *pending, number uint64) {
 	b.resolve(c, cl)
 }
 
-// append adds a claim behind all others.
-func (c *Client) append(cl *claim) {
-	if cl.prev = c.newest; cl.prev == nil {
-		c.oldest = cl
-	} else {
-		cl.prev.next = cl
+// inOrder lists the claims in the order in which they came.
+func (c *Client) inOrder() []*claim {
+	all := make([]*claim, 0, len(c.claims))
+	for _, number := range slices.Sorted(maps.Keys(c.claims)) {
+		all = append(all, c.claims[number])
 	}
-	c.newest = cl
-}
-
-// unlink takes a claim out of their order.
-func (c *Client) unlink(cl *claim) {
-	if cl.prev == nil {
-		c.oldest = cl.next
-	} else {
-		cl.prev.next = cl.next
-	}
-	if cl.next == nil {
-		c.newest = cl.prev
-	} else {
-		cl.next.prev = cl.prev
-	}
+	return all
 }
 
 // make makes a claim's own machine and takes its first event.
@@ -288,7 +274,6 @@ func (cl *claim) remove(c *Client) {
 	cl.name.claims = without(cl.name.claims, cl)
 	c.forgetIfUnused(cl.name)
 	delete(c.claims, cl.number)
-	c.unlink(cl)
 }
 
 // relied is until when it may be relied on: its own deadline or the session's, whichever

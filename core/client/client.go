@@ -24,19 +24,18 @@ type Client struct {
 	todo   []job // in the order in which they came
 	alarms alarms.Alarms
 
-	last           uint64 // the newest claim
-	claims         map[uint64]*claim
-	oldest, newest *claim
-	names          map[string]*nameState
-	memory         memory
-	watches        watches
-	sessions       []*session
-	sessionSerial  uint64
-	semaphores     []*semaphore
-	store          abilities
-	clock          storeClock
-	cleanups       []*cleanup // that were not sent yet
-	tidying        int        // requests of cleanups that were not answered yet
+	last          uint64 // the newest claim
+	claims        map[uint64]*claim
+	names         map[string]*nameState
+	memory        memory
+	watches       watches
+	sessions      []*session
+	sessionSerial uint64
+	semaphores    []*semaphore
+	store         abilities
+	clock         storeClock
+	cleanups      []*cleanup // that were not sent yet
+	tidying       int        // requests of cleanups that were not answered yet
 
 	closing bool
 	served  bool // the sessions were asked to end
@@ -224,7 +223,7 @@ func (c *Client) close() {
 		return
 	}
 	c.closing = true
-	for cl := c.oldest; cl != nil; cl = cl.next {
+	for _, cl := range c.inOrder() {
 		c.post(job{claim: cl, kind: core.EventClose})
 	}
 	for _, s := range c.semaphores {

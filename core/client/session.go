@@ -172,7 +172,7 @@ func (s *session) tell(c *Client, waiting bool) {
 // came, then semaphores. It goes through all claims, which only the coming and the end of a
 // session are worth.
 func (s *session) all(c *Client) (all []sessionUser) {
-	for cl := c.oldest; cl != nil; cl = cl.next {
+	for _, cl := range c.inOrder() {
 		if cl.session == s {
 			all = append(all, cl)
 		}

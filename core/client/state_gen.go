@@ -30,8 +30,6 @@ func (x *Client) WriteState(w *core.StateWriter) {
 		w.Uint(key)
 		base.WritePart(w, x.claims[key])
 	}
-	base.WritePart(w, x.oldest)
-	base.WritePart(w, x.newest)
 	w.Int(int64(len(x.names)))
 	for _, key := range slices.Sorted(maps.Keys(x.names)) {
 		w.Text(key)
@@ -79,8 +77,6 @@ func (x *Client) Detach(t core.Twins, of *Client) {
 	for key := range x.claims {
 		x.claims[key] = base.TwinOf(t, x.claims[key])
 	}
-	x.oldest = base.TwinOf(t, x.oldest)
-	x.newest = base.TwinOf(t, x.newest)
 	x.names = maps.Clone(x.names)
 	for key := range x.names {
 		x.names[key] = base.TwinOf(t, x.names[key])
@@ -258,8 +254,6 @@ func (x *abilities) TwinIn(t core.Twins) any {
 // WriteState writes the state of x.
 func (x *claim) WriteState(w *core.StateWriter) {
 	w.Uint(x.number)
-	base.WritePart(w, x.prev)
-	base.WritePart(w, x.next)
 	base.WritePart(w, x.as)
 	base.WritePart(w, x.name)
 	base.WritePart(w, x.unit)
@@ -286,8 +280,6 @@ func (x *claim) WriteState(w *core.StateWriter) {
 
 // Detach gives x, which is a copy, buffers of its own.
 func (x *claim) Detach(t core.Twins, of *claim) {
-	x.prev = base.TwinOf(t, x.prev)
-	x.next = base.TwinOf(t, x.next)
 	x.as = base.TwinOf(t, x.as)
 	x.name = base.TwinOf(t, x.name)
 	x.unit = base.TwinOf(t, x.unit)
