@@ -41,8 +41,8 @@ func TestTidyingLeavesTheStoreAlone(t *testing.T) {
 		}
 		b.objects["_mopslock/store.json"] = core.Event{Body: []byte(`{"v": 1, "create": "honoured"}`)}
 		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
-		for p.latest[core.ActionHeld].Claim == 0 && p.wake != 0 {
-			p.until(p.wake)
+		for p.latest[core.ActionHeld].Claim == 0 && p.Wake != 0 {
+			p.until(p.Wake)
 		}
 		tried := b.fails
 		b.rest, b.fails = core.Minute, func(*core.Action) core.Class { return core.ClassThrottled }
@@ -96,12 +96,12 @@ func TestHurry(t *testing.T) {
 			p.do(core.Event{Kind: tc.kind, Claim: claim})
 			p.letGo()
 		}
-		for !p.client.Idle() && p.wake != 0 {
-			p.until(p.wake)
+		for !p.Client.Idle() && p.Wake != 0 {
+			p.until(p.Wake)
 		}
 		took := core.Duration(p.now - from)
-		if !p.client.Idle() || took > tc.most || tc.kind == 0 && took < core.Minute {
-			t.Errorf("%v: idle %t after %v", tc.kind, p.client.Idle(), took)
+		if !p.Client.Idle() || took > tc.most || tc.kind == 0 && took < core.Minute {
+			t.Errorf("%v: idle %t after %v", tc.kind, p.Client.Idle(), took)
 		}
 	}
 }

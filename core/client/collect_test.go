@@ -87,7 +87,7 @@ func TestReleaseBeforeCollection(t *testing.T) {
 	begun := p.now
 	p.do(core.Event{Kind: core.EventClose})
 	p.hears("")
-	p.until(p.wake)
+	p.until(p.Wake)
 	p.hears("0 closed")
 	if took := core.Duration(p.now - begun); took != core.CollectLimit-core.Second/1000 {
 		t.Errorf("it took %v", took)

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func TestCrowds(t *testing.T) {
 		}
 		p.until(p.now + int64(core.Second))
 		wants(t, p, " re")
-		if !p.client.Idle() {
+		if !p.Client.Idle() {
 			t.Error("not idle")
 		}
 	})
@@ -69,7 +70,7 @@ func TestCrowds(t *testing.T) {
 		p.told = nil
 		newProcess(t, p.bucket, 2).begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{})
 		for range 2 { // the first says that it watches
-			for key := range p.keys {
+			for _, key := range slices.Clone(p.Watched) {
 				p.do(core.Event{Kind: core.EventChanged, Key: []byte(key)})
 			}
 		}

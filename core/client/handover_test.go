@@ -54,7 +54,7 @@ func TestWhence(t *testing.T) {
 			}
 			held := q.now
 			for end := q.now + 600*second; q.latest[core.ActionHeld].Claim != waits && q.now < end; {
-				q.until(max(q.now, q.wake))
+				q.until(max(q.now, q.Wake))
 				held = q.now
 			}
 			a := q.latest[core.ActionHeld]

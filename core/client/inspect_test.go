@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,7 +87,7 @@ func TestLookHoweverItIsKept(t *testing.T) {
 		p.now += int64(2 * core.Second)
 		p.begin(core.EventLook, core.Config{Name: "n", Protocol: tc.asks}, core.Event{})
 		seen := p.latest[core.ActionSeen]
-		if got := fmt.Sprint(seen.Protocol, " ", seen.Observed.State); got != tc.want || !p.client.Idle() {
+		if got := fmt.Sprint(seen.Protocol, " ", seen.Observed.State); got != tc.want || !p.Client.Idle() {
 			t.Errorf("%+v: seen %s", tc, got)
 		}
 	}
@@ -121,7 +122,7 @@ func TestLookThatFails(t *testing.T) {
 			t.Errorf("%v: a watch that has read: %s", class, got)
 		}
 	}
-	if _, err := p.client.Step(core.Instant{Mono: p.now}, core.Event{
+	if _, err := p.Client.Step(core.Instant{Mono: p.now}, core.Event{
 		Kind: core.EventLook, Claim: p.last + 1, Terms: &core.Config{Name: "n", Protocol: 7},
 	}); err == nil {
 		t.Error("looked by a protocol that does not exist")
@@ -138,8 +139,8 @@ func TestWatchOfKeys(t *testing.T) {
 	q.hears("1 seen vacant")
 	changed := func(key string) {
 		t.Helper()
-		if !q.keys[key] {
-			t.Errorf("watches %v, and not %s", q.keys, key)
+		if !slices.Contains(q.Watched, key) {
+			t.Errorf("watches %v, and not %s", q.Watched, key)
 		}
 		q.do(core.Event{Kind: core.EventChanged, Key: []byte(key)})
 	}
@@ -165,8 +166,8 @@ func TestWatchOfKeys(t *testing.T) {
 		t.Error(reading, "were asked for, then", q.sent-before)
 	}
 	q.do(core.Event{Kind: core.EventCancel, Claim: watching})
-	if len(q.keys) != 0 || !q.client.Idle() {
-		t.Error(q.keys)
+	if len(q.Watched) != 0 || !q.Client.Idle() {
+		t.Error(q.Watched)
 	}
 }
 
@@ -209,9 +210,9 @@ func TestWatchesSpread(t *testing.T) {
 		p.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
 	}
 	at := map[int64]bool{}
-	for end := p.now + int64(core.Second*3/2); p.wake < end; {
-		at[p.wake] = true
-		p.until(p.wake)
+	for end := p.now + int64(core.Second*3/2); p.Wake < end; {
+		at[p.Wake] = true
+		p.until(p.Wake)
 	}
 	if len(at) < 20 {
 		t.Error(len(at), "instants")
@@ -313,7 +314,7 @@ func TestBreakOfRecord(t *testing.T) {
 		p.letGo()
 		p.until(p.now + int64(200*core.Second))
 		a := p.latest[core.ActionRefused]
-		if a.Claim != 1 || a.Reason != tc.reason || a.Class != tc.class || !p.client.Idle() {
+		if a.Claim != 1 || a.Reason != tc.reason || a.Class != tc.class || !p.Client.Idle() {
 			t.Errorf("%s: claim %d, %v %v", tc.name, a.Claim, a.Reason, a.Class)
 		}
 	}
@@ -364,7 +365,7 @@ func TestWatchIsToldOfChanges(t *testing.T) {
 		q := newProcessOf(t, b, core.Config{Seed: [16]byte{2}, OwnStore: true, Watches: true})
 		q.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
 		changed := func() {
-			for key := range q.keys {
+			for _, key := range slices.Clone(q.Watched) {
 				q.do(core.Event{Kind: core.EventChanged, Key: []byte(key)})
 			}
 		}

@@ -38,7 +38,7 @@ func TestMutations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.client = c
+		p.Client = c
 		if wrong := rule(t, p); wrong == "" {
 			t.Errorf("%s: not caught", mutation)
 		} else {

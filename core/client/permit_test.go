@@ -3,6 +3,7 @@ package client_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,7 +44,7 @@ func TestPermits(t *testing.T) {
 	q.hears("2 released; 0 left; 0 closed")
 	p.do(core.Event{Kind: core.EventClose})
 	p.until(p.now + int64(60*core.Second))
-	if got := p.heard(); !strings.HasSuffix(got, "0 closed") || !p.client.Idle() {
+	if got := p.heard(); !strings.HasSuffix(got, "0 closed") || !p.Client.Idle() {
 		t.Error(got)
 	}
 }
@@ -79,12 +80,12 @@ func TestPermitFaults(t *testing.T) {
 		if ev.Terms == nil {
 			ev.Terms = &core.Config{Name: "s"}
 		}
-		before := string(p.client.AppendState(nil))
-		_, err := p.client.Step(core.Instant{Mono: p.now, Wall: wallBase}, ev)
+		before := string(p.Client.AppendState(nil))
+		_, err := p.Client.Step(core.Instant{Mono: p.now, Wall: wallBase}, ev)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-		if string(p.client.AppendState(nil)) != before {
+		if string(p.Client.AppendState(nil)) != before {
 			t.Errorf("%s: changed the client", want)
 		}
 	}
@@ -114,8 +115,8 @@ func TestCrowdWithoutASession(t *testing.T) {
 				p.begin(kind, terms, core.Event{Wait: core.Forever, Capacity: 1000, Width: 1})
 			}
 			p.letGo()
-			if got := strings.Count(p.heard(), " refused no_session"); got != 200 || !p.client.Idle() {
-				t.Errorf("%v, %v: %d refused, idle %v", refused, kind, got, p.client.Idle())
+			if got := strings.Count(p.heard(), " refused no_session"); got != 200 || !p.Client.Idle() {
+				t.Errorf("%v, %v: %d refused, idle %v", refused, kind, got, p.Client.Idle())
 			}
 		}
 	}
@@ -140,7 +141,7 @@ func TestPermitsCloseAfterTidying(t *testing.T) {
 			p.letGo()
 		}
 		p.holds = nil
-		p.until(p.wake)
+		p.until(p.Wake)
 		p.hears("8 released; 9 released; 0 left; 0 closed")
 		if p.now != begun+int64(took) {
 			t.Errorf("answered %v: it took %v", answered, core.Duration(p.now-begun))
@@ -178,8 +179,8 @@ func TestManyPermits(t *testing.T) {
 	}
 	b.fails = func(*core.Action) core.Class { return core.ClassUnreachable }
 	p.until(p.now + int64(120*core.Second))
-	if got := p.heard(); strings.Count(got, " lost unreachable") != 13 || strings.Contains(got, " left") || !p.client.Idle() {
-		t.Errorf("idle %v, and no other session, after %s", p.client.Idle(), got)
+	if got := p.heard(); strings.Count(got, " lost unreachable") != 13 || strings.Contains(got, " left") || !p.Client.Idle() {
+		t.Errorf("idle %v, and no other session, after %s", p.Client.Idle(), got)
 	}
 }
 
@@ -250,12 +251,12 @@ func TestPermitWatches(t *testing.T) {
 	q.permit(core.Forever, 2)
 	q.hears("0 held; 1 waiting")
 	second := register.VersionKey(register.RegisterPrefix("s"), 2)
-	if !q.keys[second] {
-		t.Errorf("%v are watched", q.keys)
+	if !slices.Contains(q.Watched, second) {
+		t.Errorf("%v are watched", q.Watched)
 	}
 	changed := core.Event{Kind: core.EventChanged, Key: []byte(second)}
 	q.do(changed) // the host watches from now on, and it looks once more
-	if q.holds = func(*core.Action) bool { return true }; !q.keys[second] {
+	if q.holds = func(*core.Action) bool { return true }; !slices.Contains(q.Watched, second) {
 		t.Error("it is watched no longer")
 	}
 	q.do(changed)
@@ -263,7 +264,7 @@ func TestPermitWatches(t *testing.T) {
 	q.do(changed)
 	q.hears("")
 	q.letGo()
-	if q.hears("1 held"); q.keys[second] {
+	if q.hears("1 held"); slices.Contains(q.Watched, second) {
 		t.Error("it is watched on")
 	}
 }
@@ -279,10 +280,10 @@ func TestPermitsLeaveNothing(t *testing.T) {
 		p.until(p.now + int64(11*core.Second))
 		p.hears("0 left")
 		if n == 0 {
-			size = len(p.client.AppendState(nil))
+			size = len(p.Client.AppendState(nil))
 		}
 	}
-	if got := len(p.client.AppendState(nil)); got > size || !p.client.Idle() {
+	if got := len(p.Client.AppendState(nil)); got > size || !p.Client.Idle() {
 		t.Errorf("%d bytes of state after 40 names, %d after one", got, size)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/client"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // bucket is a store that answers at once.
@@ -77,20 +78,19 @@ func (b *bucket) hasDirectory(key string) bool {
 	return false
 }
 
-// process is a host of one client, in a time of its own.
+// process is a client with its host, in a time of its own. Its requests are answered at once,
+// and its watches begin when a test says so.
 type process struct {
+	world.Process
 	t      *testing.T
-	client *client.Client
 	bucket *bucket
-	now    int64 // Mono, and Wall a second after 2026 began
-	wake   int64
+	now    int64    // Mono, and Wall a second after 2026 began
 	sent   int      // requests
 	told   []string // what the claims were told
 	last   uint64
 	holder core.HolderID             // of the latest held
 	holds  func(a *core.Action) bool // back, answers to such requests, until free
 	kept   []core.Event
-	keys   map[string]bool // that are watched
 	latest map[core.ActionKind]core.Action
 }
 
@@ -110,7 +110,7 @@ func newProcessOf(t *testing.T, b *bucket, cfg core.Config) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &process{t: t, client: c, bucket: b, now: int64(core.Second), keys: map[string]bool{}, latest: map[core.ActionKind]core.Action{}}
+	return &process{Process: world.Process{Client: c, Late: true}, t: t, bucket: b, now: int64(core.Second), latest: map[core.ActionKind]core.Action{}}
 }
 
 // letGo gives the answers that were kept back.
@@ -128,13 +128,11 @@ func (p *process) do(ev core.Event) {
 	p.t.Helper()
 	queue := []core.Event{ev}
 	for len(queue) > 0 {
-		ev := queue[0]
-		queue = queue[1:]
-		actions, err := p.client.Step(core.Instant{Mono: p.now, Wall: wallBase + p.now}, ev)
+		actions, err := p.Step(core.Instant{Mono: p.now, Wall: wallBase + p.now}, queue[0])
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		p.wake = 0
+		queue = queue[1:]
 		for i := range actions {
 			switch a := &actions[i]; {
 			case a.Kind.IsRequest():
@@ -142,18 +140,10 @@ func (p *process) do(ev core.Event) {
 				ev := p.bucket.apply(a, wallBase+p.now)
 				if p.holds != nil && p.holds(a) {
 					p.kept = append(p.kept, ev)
-					continue
+				} else {
+					queue = append(queue, ev)
 				}
-				queue = append(queue, ev)
-			case a.Kind == core.ActionMore:
-				queue = append([]core.Event{{Kind: core.EventWoke}}, queue...)
-			case a.Kind == core.ActionWake:
-				p.wake = a.At
-			case a.Kind == core.ActionAbandon:
-			case a.Kind == core.ActionWatch:
-				p.keys[a.Key] = true
-			case a.Kind == core.ActionUnwatch:
-				delete(p.keys, a.Key)
+			case a.Kind == core.ActionWake, a.Kind == core.ActionAbandon, a.Kind == core.ActionWatch, a.Kind == core.ActionUnwatch:
 			default:
 				p.latest[a.Kind] = *a
 				if a.Kind == core.ActionHeld {
@@ -190,8 +180,8 @@ func (p *process) begin(kind core.EventKind, terms core.Config, with core.Event)
 // until lets time pass to an instant.
 func (p *process) until(at int64) {
 	p.t.Helper()
-	for p.wake != 0 && p.wake <= at {
-		p.now = max(p.now, p.wake)
+	for p.Wake != 0 && p.Wake <= at {
+		p.now = max(p.now, p.Wake)
 		p.do(core.Event{Kind: core.EventWoke})
 	}
 	p.now = max(p.now, at)
@@ -232,7 +222,7 @@ func TestLeaseFromAcquireToClose(t *testing.T) {
 	q.hears("1 released; 0 closed")
 	p.do(core.Event{Kind: core.EventClose})
 	p.hears("0 closed")
-	if !q.client.Idle() || !p.client.Idle() {
+	if !q.Client.Idle() || !p.Client.Idle() {
 		t.Error("not idle")
 	}
 }

@@ -63,7 +63,7 @@ func TestTable(t *testing.T) {
 				fmt.Fprintf(&out, "%s, %s: %v %v: %s\n", k.name, stage, ev.Kind, ev.Outcome, orNothing(p.heard()))
 				p.do(core.Event{Kind: core.EventClose})
 				p.until(p.now + int64(200*core.Second))
-				if !p.client.Idle() {
+				if !p.Client.Idle() {
 					t.Errorf("%s, %s: %v: the client does not come to its end", k.name, stage, ev.Kind)
 				}
 			}

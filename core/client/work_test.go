@@ -45,7 +45,7 @@ func TestInvoke(t *testing.T) {
 		q.hears("2 found; 2 left")
 		_, _, _ = second, two, third
 		p.do(core.Event{Kind: core.EventClose})
-		if !strings.HasSuffix(p.heard(), "0 closed") || !p.client.Idle() {
+		if !strings.HasSuffix(p.heard(), "0 closed") || !p.Client.Idle() {
 			t.Error("not closed")
 		}
 	}
@@ -82,7 +82,7 @@ func TestWorkEndsWithoutResult(t *testing.T) {
 	p.bucket.objects["w/lock/lock.json"] = core.Event{}
 	p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{})
 	p.hears("3 refused kind; 3 left")
-	_, err := p.client.Step(core.Instant{Mono: p.now, Wall: wallBase}, core.Event{Kind: core.EventInvoke, Claim: 9, Terms: &core.Config{Name: "a/lock"}})
+	_, err := p.Client.Step(core.Instant{Mono: p.now, Wall: wallBase}, core.Event{Kind: core.EventInvoke, Claim: 9, Terms: &core.Config{Name: "a/lock"}})
 	if err == nil || !strings.Contains(err.Error(), "memo") {
 		t.Error(err)
 	}

@@ -2,6 +2,7 @@ package world
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"slices"
@@ -109,7 +110,11 @@ func (p *Process) Step(now core.Instant, ev core.Event) (all []core.Action, err 
 func (p *Process) command(ev *core.Event) {
 	switch {
 	case ev.Terms != nil:
-		p.Claims = slices.DeleteFunc(p.Claims, func(c Claim) bool { return c.Ended })
+		for i := len(p.Claims) - 1; i >= 0; i-- { // there may be ten thousand
+			if p.Claims[i].Ended {
+				p.Claims = slices.Delete(p.Claims, i, i+1)
+			}
+		}
 		p.Claims = append(p.Claims, Claim{
 			Number: ev.Claim, Kind: ev.Kind, Name: ev.Terms.Name, Tenure: string(ev.Terms.Holder), State: Waiting,
 			Weight: uint64(max(ev.Weight, 1)), Most: uint64(ev.Capacity)*uint64(ev.Width) - uint64(ev.Spare),
@@ -124,10 +129,18 @@ func (p *Process) command(ev *core.Event) {
 }
 
 func (p *Process) change(number uint64, how func(*Claim)) {
-	i := slices.IndexFunc(p.Claims, func(c Claim) bool { return c.Number == number && !c.Ended })
-	if i >= 0 {
-		how(&p.Claims[i])
+	if c := p.claim(number); c != nil {
+		how(c)
 	}
+}
+
+// claim is the one of a number, or nil if that has ended.
+func (p *Process) claim(number uint64) *Claim {
+	i, there := slices.BinarySearchFunc(p.Claims, number, func(c Claim, number uint64) int { return cmp.Compare(c.Number, number) })
+	if !there || p.Claims[i].Ended {
+		return nil
+	}
+	return &p.Claims[i]
 }
 
 // hear takes a notice.
@@ -225,10 +238,8 @@ func (p *Process) Relied(a *core.Action) int64 {
 	if s := p.Session(a.On); a.Claim == 0 && s != nil {
 		return s.Until
 	}
-	for i := range p.Claims {
-		if c := &p.Claims[i]; a.Claim != 0 && c.Number == a.Claim && c.State != Waiting && p.Until(c) != 0 {
-			return p.Until(c)
-		}
+	if c := p.claim(a.Claim); c != nil && c.State != Waiting && p.Until(c) != 0 {
+		return p.Until(c)
 	}
 	return a.At
 }
@@ -245,10 +256,8 @@ func (p *Process) Session(number uint64) *Session {
 
 // StandsOn is the session of a claim, if that is in force, or nil.
 func (p *Process) StandsOn(claim uint64) *Session {
-	for i := range p.Claims {
-		if c := &p.Claims[i]; c.Number == claim && !c.Ended {
-			return p.Session(c.On)
-		}
+	if c := p.claim(claim); c != nil {
+		return p.Session(c.On)
 	}
 	return nil
 }
