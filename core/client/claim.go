@@ -1,7 +1,7 @@
 package client
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"github.com/mopslock/mopslock/core"
@@ -70,7 +70,7 @@ type order struct {
 func (c *Client) begin(b *pending, number uint64) {
 	cl := &claim{number: number, as: b.as, pending: b}
 	c.last = number
-	c.claims[cl.number] = cl
+	c.claims = append(c.claims, cl)
 	c.addClaim(cl, b.terms.Name)
 	if b.printed != 0 {
 		c.note(cl.name, func(r *remembered) { r.kept = b.printed }) // the host has it
@@ -87,13 +87,13 @@ func (c *Client) begin(b *pending, number uint64) {
 	b.resolve(c, cl)
 }
 
-// inOrder lists the claims in the order in which they came.
-func (c *Client) inOrder() []*claim {
-	all := make([]*claim, 0, len(c.claims))
-	for _, number := range slices.Sorted(maps.Keys(c.claims)) {
-		all = append(all, c.claims[number])
+// claim is the one of a number, or nil, and its place in their order.
+func (c *Client) claim(number uint64) (cl *claim, at int) {
+	at, there := slices.BinarySearchFunc(c.claims, number, func(cl *claim, number uint64) int { return cmp.Compare(cl.number, number) })
+	if !there {
+		return nil, at
 	}
-	return all
+	return c.claims[at], at
 }
 
 // make makes a claim's own machine and takes its first event.
@@ -273,7 +273,8 @@ func (cl *claim) remove(c *Client) {
 	cl.watch(c)
 	cl.name.claims = without(cl.name.claims, cl)
 	c.forgetIfUnused(cl.name)
-	delete(c.claims, cl.number)
+	_, at := c.claim(cl.number)
+	c.claims = cut(c.claims, at)
 }
 
 // relied is until when it may be relied on: its own deadline or the session's, whichever

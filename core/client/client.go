@@ -24,8 +24,8 @@ type Client struct {
 	todo   []job // in the order in which they came
 	alarms alarms.Alarms
 
-	last          uint64 // the newest claim
-	claims        map[uint64]*claim
+	last          uint64   // the newest claim
+	claims        []*claim // in the order in which they came, which is that of their numbers
 	names         map[string]*nameState
 	memory        memory
 	watches       watches
@@ -50,7 +50,7 @@ func New(cfg core.Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, rng: base.NewRNG(cfg.Seed), now: core.Instant{Mono: -core.MaxClockRange},
-		claims: map[uint64]*claim{}, names: map[string]*nameState{}, watches: watches{}, memory: memory{names: map[string]*remembered{}},
+		names: map[string]*nameState{}, watches: watches{}, memory: memory{names: map[string]*remembered{}},
 	}
 	c.outbox.Init(&cfg, &c.alarms)
 	if cfg.OwnStore {
@@ -89,7 +89,7 @@ func (c *Client) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	case ev.Kind == core.EventClose:
 		c.close()
 	case ev.Kind != core.EventWoke:
-		if cl := c.claims[ev.Claim]; cl != nil && cl.state != claimEnded {
+		if cl, _ := c.claim(ev.Claim); cl != nil && cl.state != claimEnded {
 			cl.command(c, order{ev.Kind, ev.Brief, ev.Outcome, ev.Result})
 		}
 	}
@@ -223,7 +223,7 @@ func (c *Client) close() {
 		return
 	}
 	c.closing = true
-	for _, cl := range c.inOrder() {
+	for _, cl := range c.claims {
 		c.post(job{claim: cl, kind: core.EventClose})
 	}
 	for _, s := range c.semaphores {

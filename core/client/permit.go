@@ -125,7 +125,7 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 	if a.Observed != nil {
 		s.seen = a.Observed
 	}
-	cl := c.claims[a.Permit]
+	cl, _ := c.claim(a.Permit)
 	if a.Kind == core.ActionLeft || cl == nil {
 		return
 	}

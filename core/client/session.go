@@ -172,7 +172,7 @@ func (s *session) tell(c *Client, waiting bool) {
 // came, then semaphores. It goes through all claims, which only the coming and the end of a
 // session are worth.
 func (s *session) all(c *Client) (all []sessionUser) {
-	for _, cl := range c.inOrder() {
+	for _, cl := range c.claims {
 		if cl.session == s {
 			all = append(all, cl)
 		}

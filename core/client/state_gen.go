@@ -26,9 +26,8 @@ func (x *Client) WriteState(w *core.StateWriter) {
 	w.Part(&x.alarms)
 	w.Uint(x.last)
 	w.Int(int64(len(x.claims)))
-	for _, key := range slices.Sorted(maps.Keys(x.claims)) {
-		w.Uint(key)
-		base.WritePart(w, x.claims[key])
+	for i := range x.claims {
+		base.WritePart(w, x.claims[i])
 	}
 	w.Int(int64(len(x.names)))
 	for _, key := range slices.Sorted(maps.Keys(x.names)) {
@@ -73,9 +72,9 @@ func (x *Client) Detach(t core.Twins, of *Client) {
 		x.todo[i].Detach(t, &of.todo[i])
 	}
 	x.alarms.Detach(t, &of.alarms)
-	x.claims = maps.Clone(x.claims)
-	for key := range x.claims {
-		x.claims[key] = base.TwinOf(t, x.claims[key])
+	x.claims = slices.Clone(x.claims)
+	for i := range x.claims {
+		x.claims[i] = base.TwinOf(t, x.claims[i])
 	}
 	x.names = maps.Clone(x.names)
 	for key := range x.names {

@@ -76,16 +76,21 @@ func (s watches) changed(key string) (by []watcher, first bool) {
 // without takes one out of a list, and nil is a list of none: a name that is remembered keeps
 // no room for the claims that it has had.
 func without[T comparable](all []T, one T) []T {
-	switch i := slices.Index(all, one); {
-	case i == 0: // as who has waited longest
-		all = rest(all)
-	case i > 0:
-		all = slices.Delete(all, i, i+1)
+	if i := slices.Index(all, one); i >= 0 {
+		all = cut(all, i)
 	}
 	if len(all) == 0 {
 		return nil
 	}
 	return all
+}
+
+// cut takes out what stands at an index: at once if that is the first, as who has waited longest is.
+func cut[T any](all []T, i int) []T {
+	if i == 0 {
+		return rest(all)
+	}
+	return slices.Delete(all, i, i+1)
 }
 
 // rest is a queue without its first, which the queue's room keeps no longer.
