@@ -2,6 +2,7 @@ package machines
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/mopslock/mopslock/core"
+	hosts "github.com/mopslock/mopslock/tests/world"
 )
 
 // The scripts of clients: each process is one machine with many claims, behind messages.
@@ -23,19 +25,43 @@ type clientScript struct {
 	clients []*process
 	blind   bool // the store takes every create for a put
 	sent    int  // requests, since they were counted last
+	said    strings.Builder
 }
 
 // process is one client and its host.
 type process struct {
-	name    string
-	number  int // in the vector
-	flying  []*request
-	wake    int64
-	last    uint64 // claim
-	holder  core.HolderID
-	epoch   core.Epoch
-	memory  map[string][]byte
-	watches map[string]bool
+	hosts.Process
+	name   string
+	flying []*request
+	last   uint64 // claim
+	holder core.HolderID
+	epoch  core.Epoch
+	memory map[string][]byte
+}
+
+// scripted is a client behind messages. It says what it answers in the script's output.
+type scripted struct {
+	core.Machine // none: only steps are asked for
+	script       *clientScript
+	number       int // in the vector
+}
+
+// Step implements core.Machine.
+func (c *scripted) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	s := c.script
+	message := s.v.stepped(c.number, core.AppendInput(nil, now, &ev))
+	var answer core.Answer
+	err := core.DecodeAnswer(message, new(core.AnswerBuffer), &answer)
+	if err = errors.Join(err, answer.Err); err != nil {
+		return nil, err
+	}
+	for i := range answer.Actions {
+		s.said.WriteString(s.actionLine(&answer.Actions[i]))
+	}
+	if answer.Idle {
+		s.said.WriteString("  (idle)\n")
+	}
+	return answer.Actions, nil
 }
 
 var clientHandlers = map[string]func(*clientScript, *testing.T) string{
@@ -91,12 +117,12 @@ func (s *clientScript) clientCommand(t *testing.T) string {
 		OwnStore: s.data.HasArg("own"), NoCreate: s.data.HasArg("nocreate"), NoList: s.data.HasArg("nolist"), Samples: s.data.HasArg("samples"),
 		Watches: s.data.HasArg("watches"), Remembers: s.data.HasArg("remembers"), Boot: s.text("boot", ""), InFlight: s.count(t, "in_flight"),
 	}
-	p := &process{name: cfg.PID, memory: map[string][]byte{}, watches: map[string]bool{}}
+	p := &process{name: cfg.PID, memory: map[string][]byte{}}
 	if before := s.named(p.name); before != nil { // the next process of this boot
 		p.memory = before.memory
 		s.clients = slices.DeleteFunc(s.clients, func(q *process) bool { return q == before })
 	}
-	p.number = s.v.made(core.AppendConfig(nil, &cfg))
+	p.Process = hosts.Process{Client: &scripted{script: s, number: s.v.made(core.AppendConfig(nil, &cfg))}, Late: true}
 	s.clients = append(s.clients, p)
 	return p.name
 }
@@ -129,51 +155,28 @@ func (s *clientScript) process(t *testing.T) *process {
 
 // step gives an event to a client, and answers its actions as text.
 func (s *clientScript) step(p *process, ev core.Event) string {
-	var out strings.Builder
-	for more := true; more; ev = (core.Event{Kind: core.EventWoke}) {
-		message := s.v.stepped(p.number, core.AppendInput(nil, core.Instant{Mono: s.now, Wall: worldStart + s.now}, &ev))
-		var answer core.Answer
-		if err := core.DecodeAnswer(message, new(core.AnswerBuffer), &answer); err != nil {
-			return err.Error()
-		}
-		if answer.Err != nil {
-			return "error: " + strings.TrimPrefix(answer.Err.Error(), "mopslock: ") + "\n"
-		}
-		more = false
-		p.wake = 0
-		for i := range answer.Actions {
-			a := &answer.Actions[i]
-			more = more || a.Kind == core.ActionMore
-			s.take(p, a)
-			out.WriteString(s.actionLine(a))
-		}
-		if answer.Idle {
-			out.WriteString("  (idle)\n")
-		}
+	s.said.Reset()
+	actions, err := p.Step(core.Instant{Mono: s.now, Wall: worldStart + s.now}, ev)
+	if err != nil {
+		return "error: " + strings.TrimPrefix(err.Error(), "mopslock: ") + "\n"
 	}
-	return out.String()
+	for i := range actions {
+		s.take(p, &actions[i])
+	}
+	return s.said.String()
 }
 
 func (s *clientScript) take(p *process, a *core.Action) {
-	switch a.Kind {
-	case core.ActionWake:
-		p.wake = a.At
-	case core.ActionHeld:
-		if a.Claim != 0 {
-			p.holder, p.epoch = a.Holder, a.Epoch
-		}
-	case core.ActionRemember:
-		p.memory[a.Key] = slices.Clone(a.Body)
-	case core.ActionForget:
+	switch {
+	case a.Kind == core.ActionHeld && a.Claim != 0:
+		p.holder, p.epoch = a.Holder, a.Epoch
+	case a.Kind == core.ActionRemember:
+		p.memory[a.Key] = a.Body
+	case a.Kind == core.ActionForget:
 		delete(p.memory, a.Key)
-	case core.ActionWatch, core.ActionUnwatch:
-		p.watches[a.Key] = a.Kind == core.ActionWatch
-	}
-	if a.Kind.IsRequest() {
+	case a.Kind.IsRequest():
 		s.sent++
-		r := &request{Action: *a, sent: s.now}
-		r.Body = slices.Clone(a.Body)
-		p.flying = append(p.flying, r)
+		p.flying = append(p.flying, &request{Action: *a, sent: s.now})
 	}
 }
 
@@ -353,15 +356,15 @@ func (s *clientScript) runCommand(t *testing.T) string {
 		for _, p := range s.clients {
 			if len(p.flying) > 0 {
 				at = s.now
-			} else if p.wake != 0 {
-				at = min(at, max(p.wake, s.now))
+			} else if p.Wake != 0 {
+				at = min(at, max(p.Wake, s.now))
 			}
 		}
 		s.now = at
 		idle := true
 		for _, p := range s.clients {
 			text := s.settle(p)
-			if p.wake != 0 && p.wake <= s.now && s.now < end {
+			if p.Wake != 0 && p.Wake <= s.now && s.now < end {
 				text += notices(s.step(p, core.Event{Kind: core.EventWoke}))
 				idle = false
 			}
@@ -378,7 +381,7 @@ func (s *clientScript) runCommand(t *testing.T) string {
 // wake NAME: time passes until its timer, and it is woken.
 func (s *clientScript) wakeCommand(t *testing.T) string {
 	p := s.process(t)
-	s.now = max(s.now, p.wake)
+	s.now = max(s.now, p.Wake)
 	return "now " + seconds(s.now) + "\n" + s.step(p, core.Event{Kind: core.EventWoke})
 }
 
@@ -417,7 +420,7 @@ func (s *clientScript) objectsCommand(*testing.T) string {
 func (s *clientScript) changedCommand(t *testing.T) string {
 	p := s.process(t)
 	key := s.data.CmdArgs[1].Key
-	for watched := range p.watches {
+	for _, watched := range p.Watched {
 		if s.formatKey(watched) == key {
 			key = watched
 		}
@@ -453,6 +456,6 @@ func (s *clientScript) crowdCommand(t *testing.T) string {
 // crash NAME: the process is gone; what it has sent never lands.
 func (s *clientScript) crashCommand(t *testing.T) string {
 	p := s.process(t)
-	p.flying, p.wake = nil, 0
+	p.flying, p.Wake = nil, 0
 	return p.name + " is gone"
 }
