@@ -300,7 +300,7 @@ func anything(t *rapid.T, sort string) any {
 		return c
 	}
 	if rapid.Bool().Draw(t, "error") {
-		code := ErrorCode(rapid.IntRange(1, int(ErrorHandle)).Draw(t, "code"))
+		code := ErrorCode(rapid.IntRange(1, int(ErrorTooHeavy)).Draw(t, "code"))
 		return Answer{Err: &Error{code, rapid.StringN(1, 80, 300).Draw(t, "text")}}
 	}
 	states := rapid.SampledFrom([][]string{

@@ -442,4 +442,7 @@ const (
 	ErrorRequest ErrorCode = 4 // request
 	ErrorMessage ErrorCode = 5 // message
 	ErrorHandle  ErrorCode = 6 // handle
+	// ErrorTooHeavy: nothing is wrong with a permit but that its weight, and what it spares, are
+	// more than its view, so that there is never room.
+	ErrorTooHeavy ErrorCode = 7 // too_heavy
 )

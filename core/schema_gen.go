@@ -223,12 +223,13 @@ func (x Observation) String() string { return nameAt(observationNames[:], uint8(
 
 // errorCodeNames is never written.
 var errorCodeNames = [...]string{
-	ErrorConfig:  "config",
-	ErrorClock:   "clock",
-	ErrorEvent:   "event",
-	ErrorRequest: "request",
-	ErrorMessage: "message",
-	ErrorHandle:  "handle",
+	ErrorConfig:   "config",
+	ErrorClock:    "clock",
+	ErrorEvent:    "event",
+	ErrorRequest:  "request",
+	ErrorMessage:  "message",
+	ErrorHandle:   "handle",
+	ErrorTooHeavy: "too_heavy",
 }
 
 // String returns the name on the wire, or ErrorCode(n) for a number without one.

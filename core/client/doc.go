@@ -22,7 +22,8 @@
 // # Commands
 //
 // The host numbers its claims, upwards from 1. A command that begins a claim has new a
-// number and Terms. A fault of the Terms is an *core.Error, and there is no claim then.
+// number and Terms. A fault of the Terms is a *core.Error, and there is no claim then; its Code is
+// ErrorTooHeavy if there can never be room for a permit, and otherwise ErrorConfig.
 //
 //	acquire    Wait, Body    the lease on Terms.Name; its end is refused, lost, released or left
 //	accompany                keeps the lease of Terms.Holder alive, as a companion does

@@ -39,7 +39,7 @@ type permitRole struct {
 
 // parsePermit lists what is wrong with a permit, before any request.
 func (b *pending) parsePermit(ev *core.Event) error {
-	f := ""
+	f, code := "", core.ErrorConfig
 	require := func(ok bool, text string) {
 		if !ok && f != "" {
 			f += "; "
@@ -63,11 +63,15 @@ func (b *pending) parsePermit(ev *core.Event) error {
 			" and width from 1 to "+strconv.FormatUint(core.MaxWidth, 10))
 		require(len(ev.Label) <= core.MaxLabel && octets.IsPrintable(string(ev.Label)), "label: at most 128 printable bytes")
 		need, most := uint64(max(1, ev.Weight))+uint64(ev.Spare), uint64(ev.Capacity)*uint64(ev.Width)
-		require(need <= most || most == 0, "weight and spare "+strconv.FormatUint(need, 10)+": more than the "+strconv.FormatUint(most, 10)+
+		isHeavy := need > most && most != 0
+		if isHeavy && f == "" {
+			code = core.ErrorTooHeavy
+		}
+		require(!isHeavy, "weight and spare "+strconv.FormatUint(need, 10)+": more than the "+strconv.FormatUint(most, 10)+
 			" of capacity x width, so there is never room")
 	}
 	if f != "" {
-		return &core.Error{Code: core.ErrorConfig, Text: f}
+		return &core.Error{Code: code, Text: f}
 	}
 	b.machine, b.query.Protocol, b.query.Use = core.MachineSemaphore, core.ProtocolStrict, resolve.Semaphore
 	b.terms.OnSession, b.terms.Label = true, ""

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,9 +64,12 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// TestPermitFaults: each is told before anything is changed. That there can never be room has a code of its
+// own, unless something else is wrong as well.
 func TestPermitFaults(t *testing.T) {
 	p := newProcess(t, newBucket(), 1)
 	for want, ev := range map[string]core.Event{
+		"label: at most":          {Width: 1, Capacity: 4, Spare: 4, Label: []byte("\n")},
 		"capacity must be from 1": {Width: 1},
 		"limit: more than":        {Kind: core.EventLimit, StoreLimit: 1 << 40},
 		"weight and spare 5":      {Width: 1, Capacity: 4, Weight: 5},
@@ -84,6 +88,13 @@ func TestPermitFaults(t *testing.T) {
 		_, err := p.Client.Step(core.Instant{Mono: p.now, Wall: wallBase}, ev)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
+		}
+		code := core.ErrorConfig
+		if want == "weight and spare 5" {
+			code = core.ErrorTooHeavy
+		}
+		if !errors.Is(err, &core.Error{Code: code}) {
+			t.Errorf("%v: is not %v", err, code)
 		}
 		if string(p.Client.AppendState(nil)) != before {
 			t.Errorf("%s: changed the client", want)

@@ -19,6 +19,7 @@ import mopslock
 from mopslock import aio
 from mopslock._future import Future
 from mopslock._held import HeldThing
+from mopslock._machine import Machine
 from mopslock._own.claims import Permit
 from mopslock._permit_request import PermitRequest
 from mopslock._units import FOREVER, SECOND
@@ -173,6 +174,17 @@ def test_what_cannot_be_so_is_said_before_any_store() -> None:
         with pytest.raises(mopslock.BadArgument) as caught:
             mopslock.permit("nowhere", "pool", **one)
         assert isinstance(caught.value, mopslock.WeightExceedsLimit) == ("weight" in one)
+
+
+def test_the_core_tells_too_much_weight_from_other_faults() -> None:
+    machine = Machine({"machine": "client", "seed": bytes(range(16))})
+    try:
+        for asked, heavy in (({"capacity": 2, "width": 1, "weight": 3}, True), ({"weight": 3}, False)):
+            with pytest.raises(mopslock.BadArgument) as caught:
+                machine.step({"mono": 1, "wall": 1, "kind": "permit", **asked, "claim": 1, "terms": {"name": "pool"}})
+            assert isinstance(caught.value, mopslock.WeightExceedsLimit) == heavy
+    finally:
+        machine.drop()
 
 
 def test_it_can_be_entered_again_and_not_nested(place: Place) -> None:

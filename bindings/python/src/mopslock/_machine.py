@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 
 from . import _library
-from .errors import BadArgument, EngineFailed, Forked
+from .errors import BadArgument, EngineFailed, Forked, WeightExceedsLimit
 
 Answer = dict[str, Any]
 """A machine's answer: ``state``, ``idle``, and ``actions``, as bindings/README.md describes them."""
@@ -67,9 +67,7 @@ class Machine:
         finally:
             _buffers.free.append(buffer)
         if code != _library.OK:
-            raise (
-                BadArgument("mopslock: " + answer["text"]) if answer.get("error") == "config" else broken(code, answer)
-            )
+            raise refused(code, answer)
         self._library, self._handle, self._pid = library, handle, os.getpid()
         self.state: str = answer["state"]
         self.idle = True
@@ -83,9 +81,7 @@ class Machine:
         finally:
             _buffers.free.append(buffer)
         if code != _library.OK:
-            if answer.get("error") == "config":  # the terms of a client's command
-                raise BadArgument("mopslock: " + answer["text"])
-            raise broken(code, answer)
+            raise refused(code, answer)
         self.state, self.idle = answer["state"], answer.get("idle", False)
         actions: list[dict[str, Any]] = answer.get("actions", [])
         return actions
@@ -98,6 +94,16 @@ class Machine:
 
 
 pack: Any = msgpack.packb
+
+
+_FAULTS = {"config": BadArgument, "too_heavy": WeightExceedsLimit}
+"""What a caller may have said: a Config, or the terms of a client's command."""
+
+
+def refused(code: int, answer: Answer) -> Exception:
+    """The error for a step that was refused."""
+    fault = _FAULTS.get(answer.get("error", ""))
+    return fault("mopslock: " + answer["text"]) if fault else broken(code, answer)
 
 
 def broken(code: int, answer: Answer) -> Exception:
