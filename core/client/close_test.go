@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // A client closes though what it sends for tidiness finds no slot: requests that nobody wants
@@ -39,7 +40,7 @@ func TestTidyingLeavesTheStoreAlone(t *testing.T) {
 			}
 			return core.ClassNone
 		}
-		b.objects["_mopslock/store.json"] = core.Event{Body: []byte(`{"v": 1, "create": "honoured"}`)}
+		b.objects["_mopslock/store.json"] = world.Object{Body: []byte(`{"v": 1, "create": "honoured"}`)}
 		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
 		for p.latest[core.ActionHeld].Claim == 0 && p.Wake != 0 {
 			p.until(p.Wake)

@@ -10,6 +10,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/client"
 	"github.com/mopslock/mopslock/core/machines"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // held is a stepper that holds a lease with beats of its own, and when it wants to be woken.
@@ -127,7 +128,7 @@ func TestRememberedNamesAreSmall(t *testing.T) {
 	taken := maps.Clone(q.bucket.objects)
 	heap := func() (bytes int64) {
 		var m runtime.MemStats
-		p.bucket.objects, p.told, p.latest = map[string]core.Event{}, nil, map[core.ActionKind]core.Action{}
+		p.bucket.objects, p.told, p.latest = world.Objects{}, nil, map[core.ActionKind]core.Action{}
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
@@ -199,7 +200,7 @@ func TestLeasesAtRestAreSmall(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	bucket := p.bucket.objects
 	for _, name := range names {
-		maps.DeleteFunc(bucket, func(key string, _ core.Event) bool { return !strings.HasPrefix(key, core.SessionPrefix) })
+		maps.DeleteFunc(bucket, func(key string, _ world.Object) bool { return !strings.HasPrefix(key, core.SessionPrefix) })
 		p.begin(core.EventAcquire, core.Config{Name: name, OnSession: true}, core.Event{Wait: core.Forever})
 		p.told = p.told[:0]
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // TestLooks: what a name is, by either protocol, once, at every change, and broken.
@@ -302,7 +303,7 @@ func TestBreakOfRecord(t *testing.T) {
 		b := newBucket()
 		leaves(t, b, core.ProtocolLastWriter, false)
 		if tc.then == nil {
-			b.objects["n/lock.json"] = core.Event{Body: []byte("{"), Stamp: wallBase}
+			b.objects["n/lock.json"] = world.Object{Body: []byte("{"), Stamp: wallBase}
 		}
 		p := newProcess(t, b, 1)
 		p.now += int64(2 * core.Second)

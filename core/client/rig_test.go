@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"fmt"
-	"sort"
 	"strings"
 	"testing"
 
@@ -13,69 +12,29 @@ import (
 
 // bucket is a store that answers at once.
 type bucket struct {
-	objects map[string]core.Event // body and stamp
+	objects world.Objects
 	fails   func(a *core.Action) core.Class
 	rest    core.Duration // a Retry-After, with what fails
 	flat    bool          // it has no directories
 	denies  string        // a get of such a key is told no
 }
 
-func newBucket() *bucket { return &bucket{objects: map[string]core.Event{}} }
+func newBucket() *bucket { return &bucket{objects: world.Objects{}} }
 
 // apply does what a request asks for.
 func (b *bucket) apply(a *core.Action, wall int64) core.Event {
-	ev := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
+	reply := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeNo}
 	if b.fails != nil {
-		if class := b.fails(a); class != 0 {
-			ev.Outcome, ev.Class, ev.RetryAfter = core.OutcomeUnknown, class, b.rest
-			return ev
+		if class := b.fails(a); class != core.ClassNone {
+			reply.Outcome, reply.Class, reply.RetryAfter = core.OutcomeUnknown, class, b.rest
+			return reply
 		}
 	}
-	object, there := b.objects[a.Key]
-	no := func(is bool) {
-		if is {
-			ev.Outcome = core.OutcomeNo
-		}
+	denied := b.denies != "" && a.Kind == core.ActionGet && strings.HasSuffix(a.Key, b.denies)
+	if denied || a.Overwrites && !b.flat && !b.objects.HasDirectory(a.Key) {
+		return reply
 	}
-	write := func() { b.objects[a.Key] = core.Event{Body: append([]byte(nil), a.Body...), Stamp: wall} }
-	switch a.Kind {
-	case core.ActionGet:
-		ev.Body, ev.Stamp = object.Body, object.Stamp
-		no(!there || b.denies != "" && strings.HasSuffix(a.Key, b.denies))
-	case core.ActionExists:
-		no(!there)
-	case core.ActionPut, core.ActionPutResult:
-		if no(a.Overwrites && !b.flat && !b.hasDirectory(a.Key)); ev.Outcome == core.OutcomeYes {
-			write()
-		}
-	case core.ActionCreate, core.ActionCreateResult:
-		if no(there); !there {
-			write()
-		}
-	case core.ActionDelete:
-		delete(b.objects, a.Key)
-	case core.ActionList:
-		for key, object := range b.objects {
-			if strings.HasPrefix(key, a.Key) && key > a.After {
-				ev.Entries = append(ev.Entries, core.Entry{Key: []byte(key), Stamp: object.Stamp})
-			}
-		}
-		sort.Slice(ev.Entries, func(i, j int) bool { return string(ev.Entries[i].Key) < string(ev.Entries[j].Key) })
-		if n := int(min(a.Count, core.MaxEntries)); len(ev.Entries) > n {
-			ev.Entries, ev.More = ev.Entries[:n], true
-		}
-	}
-	return ev
-}
-
-// hasDirectory reports whether a directory would have a place for an object.
-func (b *bucket) hasDirectory(key string) bool {
-	for other := range b.objects {
-		if strings.HasPrefix(other, key[:strings.LastIndexByte(key, '/')+1]) {
-			return true
-		}
-	}
-	return false
+	return b.objects.Apply(wall, a)
 }
 
 // process is a client with its host, in a time of its own. Its requests are answered at once,

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // rules are what must go so: each fails, by what it returns, if the rule of its name is left out.
@@ -79,7 +80,7 @@ var rules = map[string]func(t *testing.T, p *process) (wrong string){
 	},
 	// A fleet keeps the record throttled for a minute.
 	"throttled-record-awaited": func(_ *testing.T, p *process) string {
-		p.bucket.objects["_mopslock/store.json"] = core.Event{Body: []byte(`{"v": 1, "create": "honoured"}`)}
+		p.bucket.objects["_mopslock/store.json"] = world.Object{Body: []byte(`{"v": 1, "create": "honoured"}`)}
 		p.bucket.fails = func(a *core.Action) core.Class {
 			if a.Kind == core.ActionCreate && a.Key == "_mopslock/store.json" {
 				return core.ClassThrottled

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/client"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 func (p *process) ended(claim uint64, outcome core.Outcome, result bool) {
@@ -79,7 +80,7 @@ func TestWorkEndsWithoutResult(t *testing.T) {
 	two := p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{})
 	p.do(core.Event{Kind: core.EventCancel, Claim: two})
 	p.hears("2 held; 2 launch; 2 released; 2 refused cancelled; 2 left")
-	p.bucket.objects["w/lock/lock.json"] = core.Event{}
+	p.bucket.objects["w/lock/lock.json"] = world.Object{}
 	p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{})
 	p.hears("3 refused kind; 3 left")
 	_, err := p.Client.Step(core.Instant{Mono: p.now, Wall: wallBase}, core.Event{Kind: core.EventInvoke, Claim: 9, Terms: &core.Config{Name: "a/lock"}})

@@ -393,7 +393,7 @@ func (s *clientScript) clockCommand(t *testing.T) string {
 
 // put KEY: somebody else writes an object.
 func (s *clientScript) putCommand(*testing.T) string {
-	s.world.store[s.data.CmdArgs[0].Key] = object{[]byte(s.data.Input), s.stamp()}
+	s.world.store[s.data.CmdArgs[0].Key] = hosts.Object{Body: []byte(s.data.Input), Stamp: s.stamp()}
 	return "ok"
 }
 

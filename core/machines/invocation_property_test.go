@@ -11,6 +11,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/invocation"
 	"github.com/mopslock/mopslock/core/internal/lockfile"
+	hosts "github.com/mopslock/mopslock/tests/world"
 	"pgregory.net/rapid"
 )
 
@@ -255,7 +256,7 @@ func (s *invocationSim) theft() {
 		if _, there := s.store["n/"+core.LockFile]; there {
 			at := worldStart + s.now
 			thief := lockfile.Own{Holder: "thief", WrittenAt: at, FirstWrittenAt: at, AcquiredAt: at, TTL: s.ttl, Count: 1}
-			s.store["n/"+core.LockFile] = object{lockfile.Append(nil, &thief), s.stamp()}
+			s.store["n/"+core.LockFile] = hosts.Object{Body: lockfile.Append(nil, &thief), Stamp: s.stamp()}
 		}
 		return
 	}
@@ -284,7 +285,7 @@ func (s *invocationSim) bury(a *actor) {
 }
 
 func (s *invocationSim) checkResult() {
-	now := s.store["n/"+core.ResultFile].body
+	now := s.store["n/"+core.ResultFile].Body
 	if s.creates && s.result != nil && !bytes.Equal(now, s.result) {
 		s.fail("FirstResultWins: %q became %q", s.result, now)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
+	hosts "github.com/mopslock/mopslock/tests/world"
 )
 
 // script is one story being played: a world and the command at hand.
@@ -229,7 +230,7 @@ func (s *script) writeCommand(t *testing.T) string {
 	if len(s.data.CmdArgs) > 0 {
 		body = s.foreign(t)
 	}
-	s.store["n/lock.json"] = object{body, worldStart + s.now}
+	s.store["n/lock.json"] = hosts.Object{Body: body, Stamp: worldStart + s.now}
 	return s.storeCommand(t)
 }
 
@@ -264,9 +265,9 @@ func (s *script) storeCommand(*testing.T) string {
 	case !there:
 		return "store: absent"
 	case s.data.HasArg("raw"):
-		return string(o.body)
+		return string(o.Body)
 	}
-	return "store: " + s.formatBody(o.body)
+	return "store: " + s.formatBody(o.Body)
 }
 
 func (s *script) subject() *actor { return s.actor(s.data.CmdArgs[0].Key) }

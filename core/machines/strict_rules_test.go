@@ -7,6 +7,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/register"
+	hosts "github.com/mopslock/mopslock/tests/world"
 )
 
 // TestEmitted: what a boottime is worth, by the clocks of the process that reads it.
@@ -52,10 +53,10 @@ func TestBusyGarbage(t *testing.T) {
 		if n <= old {
 			age = int64(time.Hour)
 		}
-		w.store[register.VersionKey(register.RegisterPrefix("n"), n)] = object{nil, w.stamp() - age}
+		w.store[register.VersionKey(register.RegisterPrefix("n"), n)] = hosts.Object{Stamp: w.stamp() - age}
 	}
 	v := register.OwnVersion{N: newest, Origin: newest, State: core.VersionReleased, Tenure: "x", Owner: "x", Owners: `"x"`, Nonce: register.Nonce{A: 1, B: 2}, TTL: time.Minute, Margin: 6 * time.Second, Alone: true}
-	w.store[register.VersionKey(register.RegisterPrefix("n"), newest)] = object{register.AppendVersion(nil, &m, &v), w.stamp()}
+	w.store[register.VersionKey(register.RegisterPrefix("n"), newest)] = hosts.Object{Body: register.AppendVersion(nil, &m, &v), Stamp: w.stamp()}
 	w.sample = register.StoreClockSample{Stamp: w.stamp(), At: w.now}
 	w.holding("a", nil)
 	if left := len(w.store); left > int(newest)+1-register.CollectMost {

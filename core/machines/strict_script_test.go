@@ -13,6 +13,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/register"
+	hosts "github.com/mopslock/mopslock/tests/world"
 )
 
 // machine NAME strict [session|breaker|observer|calibration] [on=SESSION] …: the
@@ -93,17 +94,17 @@ func (s *script) objectCommand(t *testing.T) string {
 	case s.data.HasArg("delete"):
 		delete(s.world.store, key)
 	case s.data.HasArg("stamp"):
-		s.world.store[key] = object{o.body, s.stamp() + int64(s.duration(t, "stamp", 0))}
+		s.world.store[key] = hosts.Object{Body: o.Body, Stamp: s.stamp() + int64(s.duration(t, "stamp", 0))}
 	case s.data.HasArg("edit"):
 		from, to, _ := strings.Cut(strings.TrimSuffix(s.data.Input, "\n"), "\n")
-		if !strings.Contains(string(o.body), from) {
-			t.Fatalf("%s: no %q in %s", s.data.Pos, from, o.body)
+		if !strings.Contains(string(o.Body), from) {
+			t.Fatalf("%s: no %q in %s", s.data.Pos, from, o.Body)
 		}
-		s.world.store[key] = object{[]byte(strings.Replace(string(o.body), from, to, 1)), s.stamp()}
+		s.world.store[key] = hosts.Object{Body: []byte(strings.Replace(string(o.Body), from, to, 1)), Stamp: s.stamp()}
 	case s.data.Input != "":
-		s.world.store[key] = object{[]byte(s.data.Input), s.stamp()}
+		s.world.store[key] = hosts.Object{Body: []byte(s.data.Input), Stamp: s.stamp()}
 	case s.data.HasArg("raw") && there:
-		return strings.TrimSuffix(string(o.body), "\n")
+		return strings.TrimSuffix(string(o.Body), "\n")
 	}
 	return s.storeLine(t, key)
 }
@@ -136,7 +137,7 @@ func (s *script) storeLine(t *testing.T, key string) string {
 	if !there {
 		return "store: " + s.formatKey(key) + " absent"
 	}
-	return "store: " + s.formatKey(key) + " " + wallSeconds(o.stamp) + " " + s.formatBodyOf(key, o.body)
+	return "store: " + s.formatKey(key) + " " + wallSeconds(o.Stamp) + " " + s.formatBodyOf(key, o.Body)
 }
 
 // spend NAME [until STATE] [latency=…]: everything happens as it should until the

@@ -154,31 +154,6 @@ func isWrite(verb core.ActionKind) bool {
 	return verb == core.ActionPut || verb == core.ActionCreate || verb == core.ActionDelete || isResult(verb)
 }
 
-// list answers a list: byte order, a page at most.
-func (w *world) list(r *request) {
-	var keys []string
-	for key := range w.store {
-		if strings.HasPrefix(key, r.Key) && key > r.After {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	most := core.MaxEntries
-	if r.Count > 0 {
-		most = min(most, int(r.Count))
-	}
-	if r.reply.More = len(keys) > most; r.reply.More {
-		keys = keys[:most]
-	}
-	for _, key := range keys {
-		e := core.Entry{Key: []byte(key)}
-		if w.stamps {
-			e.Stamp = w.store[key].stamp
-		}
-		r.reply.Entries = append(r.reply.Entries, e)
-	}
-}
-
 // carry adds to an event what the host of a strict machine knows by now.
 func (w *world) carry(a *actor, ev *core.Event) {
 	if !isStrict(a.machine) {

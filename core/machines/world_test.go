@@ -12,6 +12,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/invocation"
 	"github.com/mopslock/mopslock/core/internal/lastwriter"
 	"github.com/mopslock/mopslock/core/internal/register"
+	hosts "github.com/mopslock/mopslock/tests/world"
 )
 
 // A world is what the tests of the machines run in: one store, one true clock
@@ -20,12 +21,6 @@ import (
 
 // worldStart is the true wall clock at Mono 0: 2026-01-02T03:04:05Z.
 const worldStart = int64(1767323045) * 1e9
-
-// object is what the store holds under a key.
-type object struct {
-	body  []byte
-	stamp int64
-}
 
 // request is one get or put on its way.
 type request struct {
@@ -54,7 +49,7 @@ type actor struct {
 type world struct {
 	t       tester
 	now     int64 // true time
-	store   map[string]object
+	store   hosts.Objects
 	emptied []string                  // directories that somebody has removed, with a slash
 	stamps  bool                      // the store tells modification times
 	unit    int64                     // and has them in whole units of so many ns
@@ -80,7 +75,7 @@ type tester interface {
 }
 
 func newWorld(t tester) *world {
-	return &world{t: t, store: map[string]object{}, edges: map[string]bool{}, stamps: true}
+	return &world{t: t, store: hosts.Objects{}, edges: map[string]bool{}, stamps: true}
 }
 
 // add makes a machine; a seed that is left zero is made from its name.
@@ -225,64 +220,32 @@ func (w *world) apply(r *request) {
 		return
 	}
 	r.applied = true
-	r.reply = core.Event{Kind: core.EventAnswer, Request: r.Request, Outcome: core.OutcomeYes}
-	o, there := w.store[r.Key]
-	switch r.Kind {
-	case core.ActionList:
-		w.list(r)
+	if r.Overwrites && !w.hasDirectory(r.Key) {
+		r.reply = core.Event{Kind: core.EventAnswer, Request: r.Request, Outcome: core.OutcomeNo}
 		return
-	case core.ActionDelete:
-		delete(w.store, r.Key)
-		return
-	case core.ActionPut, core.ActionPutResult:
-		if r.Overwrites && !w.hasDirectory(r.Key) {
-			r.reply.Outcome = core.OutcomeNo
-			return
+	}
+	r.reply = w.store.Apply(w.stamp(), &r.Action)
+	r.reply.Body = slices.Clone(r.reply.Body[:min(len(r.reply.Body), core.MaxRecord+1)])
+	if !w.stamps {
+		r.reply.Stamp = 0
+		for i := range r.reply.Entries {
+			r.reply.Entries[i].Stamp = 0
 		}
-		w.shelve(r)
-		return
-	case core.ActionCreate, core.ActionCreateResult:
-		if there {
-			r.reply.Outcome = core.OutcomeNo
-			return
-		}
-		w.shelve(r)
-		return
 	}
-	if !there {
-		r.reply.Outcome = core.OutcomeNo
-		return
-	}
-	if r.Kind == core.ActionExists {
-		return
-	}
-	r.reply.Body = slices.Clone(o.body[:min(len(o.body), core.MaxRecord+1)])
-	if w.stamps {
-		r.reply.Stamp = o.stamp
+	if isWrite(r.Kind) && r.Kind != core.ActionDelete && r.reply.Outcome == core.OutcomeYes {
+		w.events = append(w.events, fmt.Sprintf("%s store takes %s #%d %s", seconds(w.now), r.Kind, r.Request, w.formatBodyOf(r.Key, r.Body)))
 	}
 }
 
 // empty removes all that begins with a prefix, and the directories in which it was.
 func (w *world) empty(prefix string) {
-	maps.DeleteFunc(w.store, func(key string, _ object) bool { return strings.HasPrefix(key, prefix) })
+	maps.DeleteFunc(w.store, func(key string, _ hosts.Object) bool { return strings.HasPrefix(key, prefix) })
 	w.emptied = append(w.emptied, prefix)
 }
 
 // hasDirectory reports whether the directory is there that an object was in.
 func (w *world) hasDirectory(key string) bool {
-	above := key[:strings.LastIndexByte(key, '/')+1]
-	for other := range w.store {
-		if strings.HasPrefix(other, above) {
-			return true
-		}
-	}
-	return !slices.ContainsFunc(w.emptied, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
-}
-
-// shelve writes an object.
-func (w *world) shelve(r *request) {
-	w.store[r.Key] = object{slices.Clone(r.Body), w.stamp()}
-	w.events = append(w.events, fmt.Sprintf("%s store takes %s #%d %s", seconds(w.now), r.Kind, r.Request, w.formatBodyOf(r.Key, r.Body)))
+	return w.store.HasDirectory(key) || !slices.ContainsFunc(w.emptied, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
 // stamp is the store's clock as it stamps objects.
