@@ -51,7 +51,7 @@ func (f *fleet) populate() {
 		}
 		f.At(f.chance.UpTo(int64(p.within)), func() {
 			for _, s := range proc.slots {
-				f.play(s)
+				f.begin(s)
 			}
 		})
 		if f.chance.PerMille(p.deaths) {

@@ -27,7 +27,7 @@ type page struct {
 func report(o *options, outcomes []*outcome) []byte {
 	var out bytes.Buffer
 	text := template.Must(template.New("page").Funcs(template.FuncMap{
-		"number": number[int64], "brief": brief, "fits": fits, "tenthMark": func() string { return tenthMark },
+		"number": number[int64], "minus": func(a, b int64) int64 { return a - b }, "tenthMark": func() string { return tenthMark },
 		"steady": steady, "waits": waits, "starts": starts, "outages": outages, "requests": requests, "needed": needed, "latencies": latencies,
 	}).Parse(pageText))
 	if err := text.Execute(&out, &page{o, outcomes}); err != nil {
@@ -36,14 +36,14 @@ func report(o *options, outcomes []*outcome) []byte {
 	return out.Bytes()
 }
 
-// Played are scenarios, if all of them were played.
-func (p *page) Played(keys ...string) (found []*outcome) {
+// Played are the figures of scenarios, if all of them were played.
+func (p *page) Played(keys ...string) (found []map[string]any) {
 	for _, key := range keys {
 		i := slices.IndexFunc(p.all, func(r *outcome) bool { return r.plan.key == key })
 		if i < 0 {
 			return nil
 		}
-		found = append(found, p.all[i])
+		found = append(found, p.all[i].figures())
 	}
 	return found
 }
@@ -68,11 +68,6 @@ func (p *page) Times() string {
 // Tenths reports whether a scenario was played on a tenth of the fleet.
 func (p *page) Tenths() bool {
 	return slices.ContainsFunc(p.all, func(r *outcome) bool { return r.plan.tenth })
-}
-
-// fits reports whether nothing was lost.
-func fits(all []*outcome) bool {
-	return !slices.ContainsFunc(all, func(r *outcome) bool { return r.stats.losses+r.stats.overlaps > 0 })
 }
 
 // number is one with a comma between thousands.
@@ -137,86 +132,45 @@ func (s *samples) of(percents ...int) string {
 }
 
 // whole is what a figure would be of the whole fleet, if this was a tenth of it.
-func (r *outcome) whole(x float64) float64 {
+func (r *outcome) whole(n int64) int64 {
 	if r.plan.tenth {
-		return 10 * x
+		return 10 * n
 	}
-	return x
+	return n
 }
 
 // perSecond is how many there were a second of the window.
 func (r *outcome) perSecond(n int64) int64 { return n * int64(time.Second) / int64(r.plan.window) }
 
-// wholePerSecond is how many a whole fleet would send.
-func (r *outcome) wholePerSecond(n int64) int64 { return int64(r.whole(float64(r.perSecond(n)))) }
-
+// usd is what an hour of this costs at S3's list prices.
 func (r *outcome) usd() float64 {
 	return doctor.USD(float64(r.stats.writers()), float64(r.stats.readers())) / r.plan.window.Hours()
 }
 
-// USD is what an hour of this costs a whole fleet at S3's list prices.
-func (r *outcome) USD() string { return fmt.Sprintf("%.2f", r.whole(r.usd())) }
-
-// Requests, Reads and Puts are those of a whole fleet in a second.
-func (r *outcome) Requests() int64 { return r.wholePerSecond(r.stats.writers() + r.stats.readers()) }
-func (r *outcome) Reads() int64    { return r.wholePerSecond(r.stats.readers()) }
-func (r *outcome) Puts() int64     { return r.wholePerSecond(r.stats.verbs[core.ActionPut]) }
-
-// MoreReads is how many it reads more than another.
-func (r *outcome) MoreReads(than *outcome) int64 { return r.Reads() - than.Reads() }
-
-// Waiters is how many of a whole fleet wait.
-func (r *outcome) Waiters() int64 {
-	return int64(r.whole(float64(r.plan.leases * r.plan.waiters / 1000)))
-}
-
-// Lost says how many leases were lost, of how many.
-func (r *outcome) Lost() string {
-	if r.stats.losses == 0 {
-		return "no lease was lost"
+// figures are what the page says of a scenario in its prose: requests and money of a whole fleet.
+func (r *outcome) figures() map[string]any {
+	s := &r.stats
+	lost, latest, short, size := "no lease was lost", "came "+r.least()+" before its deadline", "", ""
+	if s.losses > 0 {
+		lost = number(s.losses) + " of " + number(r.plan.leases) + " leases were lost in " + brief(r.plan.window)
+		latest = "came too late: " + lost
 	}
-	return number(r.stats.losses) + " of " + number(r.plan.leases) + " leases were lost in " + brief(r.plan.window)
-}
-
-// Held says how many leases were held in the end, of how many; Short is "" if all were.
-func (r *outcome) Held() string { return number(r.stats.holding) + " of " + number(r.plan.leases) }
-
-func (r *outcome) Short() string {
-	if r.stats.holding < r.plan.leases {
-		return number(r.stats.holding)
+	if s.holding < r.plan.leases {
+		short = number(s.holding)
 	}
-	return ""
-}
-
-// AllHeld is after which time, and Window is how long it was measured.
-func (r *outcome) AllHeld() string { return after(r.stats.mostly[len(shares)-1]) }
-func (r *outcome) Window() string  { return brief(r.plan.window) }
-
-// Late is by how much renewals were late at a percentile, Left what was left to the nearest
-// deadline, and HandOver how long that took.
-func (r *outcome) Late(percent int) string { return r.stats.late.of(percent) }
-func (r *outcome) Left() string            { return brief(r.stats.left.least) }
-func (r *outcome) HandOver() string        { return r.stats.handover.of(50, 99) }
-
-// Latest says how the latest renewal ended.
-func (r *outcome) Latest() string {
-	if r.stats.losses > 0 {
-		return "came too late: " + r.Lost()
-	}
-	return "came " + r.least() + " before its deadline"
-}
-
-// Size says if it was not the whole fleet.
-func (r *outcome) Size() string {
 	if r.plan.tenth {
-		return " (of a tenth of the fleet)"
+		size = " (of a tenth of the fleet)"
 	}
-	return ""
+	throttled := strings.Split(r.throttled(), " / ")
+	return map[string]any{
+		"Fits": s.losses+s.overlaps == 0, "Lost": lost, "Latest": latest, "Short": short, "Size": size,
+		"Requests": r.whole(r.perSecond(s.writers() + s.readers())), "Reads": r.whole(r.perSecond(s.readers())),
+		"Puts": r.whole(r.perSecond(s.verbs[core.ActionPut])), "Waiters": r.whole(int64(r.plan.leases * r.plan.waiters / 1000)),
+		"USD": fmt.Sprintf("%.2f", r.usd()*float64(r.whole(1))), "Held": number(s.holding) + " of " + number(r.plan.leases),
+		"AllHeld": after(s.mostly[len(shares)-1]), "Window": brief(r.plan.window), "Late": s.late.of(99), "Left": brief(s.left.least),
+		"HandOver": s.handover.of(50, 99), "ThrottledWrites": throttled[0], "ThrottledReads": throttled[1],
+	}
 }
-
-// ThrottledWrites and ThrottledReads are the shares that were told to come later.
-func (r *outcome) ThrottledWrites() string { return share(r.stats.throttled[0], r.stats.asked[0]) }
-func (r *outcome) ThrottledReads() string  { return share(r.stats.throttled[1], r.stats.asked[1]) }
 
 // needed is how many partitions of S3 a fleet needs, if half of each limit stays free.
 func needed() string {

@@ -41,25 +41,15 @@ type name struct {
 	dead   bool  // it was the latter
 }
 
-// later has a slot go on with what it means to do.
-func (f *fleet) later(s *slot, after int64) {
+// later has a slot go on with what it means to do next.
+func (f *fleet) later(s *slot, after int64, next func(*slot)) {
 	s.turn++
 	turn := s.turn
 	f.After(after, func() {
 		if s.turn == turn {
-			f.play(s)
+			next(s)
 		}
 	})
-}
-
-// play is a slot's next move.
-func (f *fleet) play(s *slot) {
-	switch s.phase {
-	case phaseIdle:
-		f.begin(s)
-	case phaseHolding:
-		f.release(s)
-	}
 }
 
 // begin asks for a name: the one that it had lost or was refused, another's to wait
@@ -72,7 +62,7 @@ func (f *fleet) begin(s *slot) {
 			s.name = f.fresh(s.host)
 		}
 		if s.name == nil { // no name is held yet for which none waits
-			f.later(s, f.chance.Between(int64(time.Second), int64(2*time.Second)))
+			f.later(s, f.chance.Between(int64(time.Second), int64(2*time.Second)), f.begin)
 			return
 		}
 		s.name.wanted++
@@ -97,12 +87,12 @@ func (f *fleet) hear(s *slot, a *core.Action) {
 	case core.ActionRefused: // the store is unreachable: its orchestrator tries again soon
 		f.stats.count(f.Now, &f.stats.refusals)
 		s.phase = phaseIdle
-		f.later(s, f.chance.Between(int64(time.Second), int64(5*time.Second)))
+		f.later(s, f.chance.Between(int64(time.Second), int64(5*time.Second)), f.begin)
 	case core.ActionLost:
 		f.lost(s)
 	case core.ActionReleased:
 		f.leave(s)
-		f.later(s, 0)
+		f.later(s, 0, f.begin)
 	}
 }
 
@@ -129,7 +119,7 @@ func (f *fleet) held(s *slot) {
 		if f.Now < int64(f.plan.lenient) { // some of it has gone by
 			life = f.chance.UpTo(life)
 		}
-		f.later(s, life)
+		f.later(s, life, f.release)
 	}
 }
 
@@ -154,7 +144,7 @@ func (f *fleet) release(s *slot) {
 func (f *fleet) lost(s *slot) {
 	if s.phase == phaseReleasing {
 		f.leave(s)
-		f.later(s, 0)
+		f.later(s, 0, f.begin)
 		return
 	}
 	f.stats.holding--
@@ -163,7 +153,7 @@ func (f *fleet) lost(s *slot) {
 		s.name.holder = nil
 	}
 	s.phase, s.since = phaseIdle, f.Now
-	f.later(s, int64(time.Second))
+	f.later(s, int64(time.Second), f.begin)
 }
 
 // leave makes a slot want its name no more. Where others want it, the slot waits next.
@@ -225,6 +215,6 @@ func (f *fleet) die(p *process) {
 			s.name.freed, s.name.dead = f.Now, true
 		}
 		f.leave(s)
-		f.later(s, f.chance.Between(int64(time.Second), int64(2*time.Second)))
+		f.later(s, f.chance.Between(int64(time.Second), int64(2*time.Second)), f.begin)
 	}
 }

@@ -93,7 +93,11 @@ func (r *outcome) minutes(from time.Duration, n int) string {
 	return strings.Join(texts, " · ")
 }
 
-func (r *outcome) throttled() string { return r.ThrottledWrites() + " / " + r.ThrottledReads() }
+// throttled are the shares of writes and of reads that were told to come later.
+func (r *outcome) throttled() string {
+	s := &r.stats
+	return share(s.throttled[0], s.asked[0]) + " / " + share(s.throttled[1], s.asked[1])
+}
 
 // busiest is the most that a partition was asked for in a second.
 func (r *outcome) busiest() string {
@@ -114,7 +118,7 @@ func (r *outcome) least() string {
 	if r.stats.dead > 0 {
 		return "0, lost"
 	}
-	return r.Left()
+	return brief(r.stats.left.least)
 }
 
 func latencies() string {
