@@ -191,7 +191,7 @@ func (w *simulation) created(r *request, claim *check.Claim) {
 		w.checker.fail(w.Now, Contract, "%s creates what is not JSON: %v", r.process, err)
 	}
 	if r.unit == nil || r.unit.what != whatKeeper {
-		w.stats.commits++
+		w.stats.Commits++
 	}
 	session, label := "", ""
 	for _, p := range body.Permits { // what is left out is that of the one before

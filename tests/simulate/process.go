@@ -238,7 +238,7 @@ func (w *simulation) do(p *process, a *core.Action) {
 		case u != nil:
 			w.hear(u, a)
 		case a.Claim == 0 && a.Kind == core.ActionLost:
-			w.stats.losses["session "+a.Reason.String()]++
+			w.stats.Losses["session "+a.Reason.String()]++
 		}
 	}
 }
@@ -263,11 +263,11 @@ func (w *simulation) hear(u *unit, a *core.Action) {
 	case core.ActionAbsent, core.ActionFound:
 		w.stop(u, core.EventRelease.String())
 	case core.ActionLost:
-		w.stats.losses[a.Reason.String()]++
+		w.stats.Losses[a.Reason.String()]++
 		w.stop(u, "lost")
 		w.broken(u)
 	case core.ActionRefused, core.ActionCannotMaintain:
-		w.stats.refusals[u.what+" "+a.Reason.String()]++
+		w.stats.Refusals[u.what+" "+a.Reason.String()]++
 	}
 }
 

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,19 +47,16 @@ type Result struct {
 }
 
 func (w *simulation) result() Result {
-	o, s := &w.opts, &w.stats
-	r := Result{
-		Protocol: o.protocolName(), Seed: o.Seed, Hash: fmt.Sprintf("%016x", w.hash.Sum64()),
-		Actors: o.Actors, Names: o.Names, Companions: o.Companions, TTL: o.TTL, Weather: o.Weather, Faults: slices.Concat(words(*w.faults), words(*o.Clients), words(struct{ Idles, Works bool }{o.Idles, o.Works})),
-		Virtual: time.Duration(w.played), Events: w.events, Cut: w.cut,
-		Holds: s.holds, Commits: s.commits, HandOver: latencyOf(s.handovers), TakeOver: latencyOf(s.takeovers),
-		Requests: s.total, RequestsByVerb: s.requests, Fairness: s.fairness(),
-		Overlaps: w.checker.overlaps, OverlapsArePromise: o.promised(), Losses: s.losses, Refusals: s.refusals,
-		Violation: w.checker.found, Last: w.trace.last(),
-		Timeline: w.holds.told(time.Duration(w.Now + int64(w.life))),
-	}
-	if s.holds > 0 {
-		r.RequestsPerHold = share(s.total, uint64(s.holds))
+	o, s, r := &w.opts, &w.stats, w.stats.Result
+	r.Protocol, r.Seed, r.Hash = o.protocolName(), o.Seed, fmt.Sprintf("%016x", w.hash.Sum64())
+	r.Actors, r.Names, r.Companions, r.TTL, r.Weather = o.Actors, o.Names, o.Companions, o.TTL, o.Weather
+	r.Faults = slices.Concat(words(*w.faults), words(*o.Clients), words(struct{ Idles, Works bool }{o.Idles, o.Works}))
+	r.Virtual, r.Events, r.Cut = time.Duration(w.played), w.events, w.cut
+	r.HandOver, r.TakeOver, r.Fairness = latencyOf(s.handovers), latencyOf(s.takeovers), s.fairness()
+	r.Overlaps, r.OverlapsArePromise, r.Violation, r.Last = w.checker.overlaps, o.promised(), w.checker.found, w.trace.last()
+	r.Timeline = w.holds.told(time.Duration(w.Now + int64(w.life)))
+	if r.Holds > 0 {
+		r.RequestsPerHold = share(r.Requests, uint64(r.Holds))
 	}
 	if s.intervals > 0 {
 		r.PollsPerInterval = share(s.polls, s.intervals)
@@ -70,15 +66,6 @@ func (w *simulation) result() Result {
 
 // share is a / b to three places, cut, so that every processor says the same.
 func share(a, b uint64) float64 { return float64(a*1000/b) / 1000 }
-
-// JSON is the result as one object.
-func (r *Result) JSON() []byte {
-	out, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		panic("simulate: " + err.Error()) // there is nothing in it that JSON has no word for
-	}
-	return append(out, '\n')
-}
 
 // String is the result for people.
 func (r *Result) String() string {

@@ -74,21 +74,21 @@ func commitsToServe(t *testing.T, waiters int, kept bool) (commits int) {
 		})
 		play(func() bool { return keeper.phase == phaseHolding })
 	}
-	before, held := w.stats.commits, w.stats.holds
+	before, held := w.stats.Commits, w.stats.Holds
 	w.start(w.processes[0])
 	if kept {
 		play(func() bool { return w.Now > int64(20*time.Second) })
-		if w.stats.holds != held || w.stats.waiting != waiters {
-			t.Fatalf("%d wait, and %d were served", w.stats.waiting, w.stats.holds-held)
+		if w.stats.Holds != held || w.stats.waiting != waiters {
+			t.Fatalf("%d wait, and %d were served", w.stats.waiting, w.stats.Holds-held)
 		}
 		w.depart(keeper, core.EventRelease)
 		before++ // that is the keeper's own
 	}
-	play(func() bool { return w.stats.holds == held+waiters })
-	if w.checker.found != nil || w.stats.holds != held+waiters {
-		t.Fatalf("%d of %d are served: %v", w.stats.holds-held, waiters, w.checker.found)
+	play(func() bool { return w.stats.Holds == held+waiters })
+	if w.checker.found != nil || w.stats.Holds != held+waiters {
+		t.Fatalf("%d of %d are served: %v", w.stats.Holds-held, waiters, w.checker.found)
 	}
-	return w.stats.commits - before
+	return w.stats.Commits - before
 }
 
 // TestHundredWaiters: waiters of one process are committed together: one commit serves a

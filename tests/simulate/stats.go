@@ -10,28 +10,18 @@ import (
 
 // stats is what a run measures.
 type stats struct {
-	actors   int
-	requests map[string]uint64
-	total    uint64
-	polls    uint64 // requests of waiters
-	waiting  int
-	cap      int64 // of a poll interval
-
-	// intervals is how many poll intervals all waiters have waited.
-	intervals uint64
-
-	said [256]int // notices, by their kinds
-
-	longest int64
-	turns   []int
-	holds   int
-	commits int // versions that were made
-
+	Result
+	actors    int
+	waiting   int
+	polls     uint64   // requests of waiters
+	cap       int64    // of a poll interval
+	intervals uint64   // how many all waiters have waited
+	said      [256]int // notices, by their kinds
+	longest   int64
+	turns     []int
 	vacancies map[string]*vacancy
 	handovers []int64 // after a release
 	takeovers []int64 // after a death
-	losses    map[string]int
-	refusals  map[string]int
 }
 
 // vacancy is how long no actor has relied on a name while another waited for it.
@@ -49,9 +39,8 @@ func newStats(ttl time.Duration) stats {
 		ceiling = min(ceiling, max(core.PollCapFloor, ttl/8))
 	}
 	return stats{
-		cap:      int64(ceiling),
-		requests: map[string]uint64{}, vacancies: map[string]*vacancy{},
-		losses: map[string]int{}, refusals: map[string]int{},
+		Result: Result{RequestsByVerb: map[string]uint64{}, Losses: map[string]int{}, Refusals: map[string]int{}},
+		cap:    int64(ceiling), vacancies: map[string]*vacancy{},
 	}
 }
 
@@ -65,8 +54,8 @@ func (s *stats) vacancy(name string) *vacancy {
 }
 
 func (s *stats) request(u *unit, a *core.Action) {
-	s.requests[a.Kind.String()]++
-	s.total++
+	s.RequestsByVerb[a.Kind.String()]++
+	s.Requests++
 	if u != nil && u.waiting && !check.Changes(a.Kind) {
 		s.polls++
 	}
@@ -110,7 +99,7 @@ func (s *stats) held(w *simulation, u *unit) {
 		v.open = false // the tenure goes on
 		return
 	}
-	s.holds++
+	s.Holds++
 	if u.slot != nil {
 		s.turns[u.slot.number]++
 	}
