@@ -72,7 +72,7 @@ func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		p.sent(&actions[i])
 	}
 	v := p.said.Watch(p.Client, actions)
-	if n := len(actions); v == nil && p.asked == [perProcess]core.RequestID{} && (n == 0 || actions[n-1].Kind != core.ActionWake) {
+	if v == nil && p.asked == [perProcess]core.RequestID{} && p.Wake == 0 {
 		v = p.said.Forgotten()
 	}
 	for i := range actions {

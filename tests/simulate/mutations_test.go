@@ -44,6 +44,7 @@ func TestMutationsAreCaught(t *testing.T) {
 		{"leaving-handed-out", shared, whatever},
 		{"fix-lives-on", lease, check.CallEndsBelief},
 		{"belief-past-call", lease, check.CallEndsBelief},
+		{"session-told-last", lease, check.SessionFirst},
 	} {
 		caught[c.mutation] = true
 		c.opts.New = func(cfg core.Config) (core.Machine, error) { return machines.NewMutant(cfg, c.mutation) }

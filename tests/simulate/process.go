@@ -168,11 +168,12 @@ func (w *simulation) tell(p *process, ev core.Event) {
 	}
 	found(p.said.Watch(p.host.Client, actions))
 	p.wakeTurn++
-	wakes := false
 	for i := range actions {
 		a := &actions[i]
-		wakes = wakes || a.Kind == core.ActionWake
 		w.do(p, a)
+		if s := before.StandsOn(a.Claim); s != nil {
+			found(check.Tells(actions[:i+1], s.Number, s.Until <= now.Mono))
+		}
 		if a.Kind == core.ActionRenewed {
 			found(check.Renewed(now.Mono, before.Relied(a), a.At))
 			if p.stalls && !w.calm {
@@ -180,7 +181,7 @@ func (w *simulation) tell(p *process, ev core.Event) {
 			}
 		}
 	}
-	if !wakes && len(p.asked) == 0 && w.opts.TTL > 0 { // without a TTL nothing is to be renewed
+	if p.host.Wake == 0 && len(p.asked) == 0 && w.opts.TTL > 0 { // without a TTL nothing is to be renewed
 		found(p.said.Forgotten())
 	}
 	w.believe(p)

@@ -272,7 +272,7 @@ func (p *Process) State() string {
 
 // Known is a copy of what the host knows, without the client, to look at after a Step.
 func (p *Process) Known() Process {
-	return Process{Claims: slices.Clone(p.Claims), Sessions: slices.Clone(p.Sessions), Watched: slices.Clone(p.Watched)}
+	return Process{Claims: slices.Clone(p.Claims), Sessions: slices.Clone(p.Sessions), Watched: slices.Clone(p.Watched), Wake: p.Wake, Late: p.Late}
 }
 
 // Clone is an independent copy.

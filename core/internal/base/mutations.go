@@ -132,7 +132,7 @@ func Mutations() []Caught {
 		{EmptyListBelieved, "explorer"},
 		{StrictUnseen, "explorer"},
 		{BeliefPastCall, "explorer simulator rules"},
-		{SessionToldLast, "explorer rules"},
+		{SessionToldLast, "explorer simulator rules"},
 		{LostCreateBelieved, "explorer rules"},
 		{ThrottledRecordAwaited, "explorer rules"},
 		{NobodyNudged, "explorer rules"},
