@@ -78,4 +78,6 @@ type Action struct {
 	Verb ActionKind
 	// TTL, of a session's held.
 	TTL TTL
+	// Purpose, of a request, if it has one of these.
+	Purpose Purpose
 }

@@ -29,7 +29,7 @@ import (
 //	         store_stamp_ns store_at_ns claim key retry_after_ns terms
 //	action   kind request key after count limit_ns type body overwrites reason
 //	         class at_ns wall_ns epoch token holder session sight permit total
-//	         claim protocol on origin took_ns verb ttl_ns
+//	         claim protocol on origin took_ns verb ttl_ns purpose
 //	sight    state holder host pid remote ttl_ns written_at_ns acquired_at_ns
 //	         released_at_ns look_at_ns epoch token companions label session why
 //	         by left_ns store_clock print since_ns capacity width held limit
@@ -127,6 +127,7 @@ const (
 	keyOrigin     = "\xa6origin"
 	keyTook       = "\xa7took_ns"
 	keyVerb       = "\xa4verb"
+	keyPurpose    = "\xa7purpose"
 
 	keyKey    = "\xa3key"
 	keyAfter  = "\xa5after"
@@ -303,7 +304,7 @@ func appendAction(dst []byte, a *Action) []byte {
 		m.uint(keyPermit, a.Permit)
 		m.uint(keyTotal, a.Total)
 	}
-	if a.Claim|a.On|uint64(a.Protocol)|uint64(a.Origin)|uint64(a.Took)|uint64(a.Verb)|uint64(a.TTL) != 0 {
+	if a.Claim|a.On|uint64(a.Protocol)|uint64(a.Origin)|uint64(a.Took)|uint64(a.Verb)|uint64(a.TTL)|uint64(a.Purpose) != 0 {
 		m.uint(keyClaim, a.Claim)
 		if a.Protocol != 0 {
 			m.str(keyProtocol, a.Protocol.String())
@@ -317,6 +318,9 @@ func appendAction(dst []byte, a *Action) []byte {
 			m.str(keyVerb, a.Verb.String())
 		}
 		m.int(keyTTL, int64(a.TTL))
+		if a.Purpose != 0 {
+			m.str(keyPurpose, a.Purpose.String())
+		}
 	}
 	return m.close()
 }

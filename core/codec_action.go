@@ -31,6 +31,7 @@ const (
 	actTook
 	actVerb
 	actTTL
+	actPurpose
 	actFields
 )
 
@@ -38,7 +39,7 @@ const (
 var actionKeys = [...]string{
 	keyKind, keyRequest, keyKey, keyAfter, keyCount, keyLimit, keyType, keyBody, keyOver, keyReason,
 	keyClass, keyAt, keyWallNS, keyEpoch, keyToken, keyHolder, keySession, keySight,
-	keyPermit, keyTotal, keyClaim, keyProtocol, keyOn, keyOrigin, keyTook, keyVerb, keyTTL,
+	keyPermit, keyTotal, keyClaim, keyProtocol, keyOn, keyOrigin, keyTook, keyVerb, keyTTL, keyPurpose,
 }
 
 // actionRules follows the comments of Action. An instant may always be left out,
@@ -46,6 +47,9 @@ var actionKeys = [...]string{
 func actionRules(kind ActionKind) fieldRules {
 	rules := machineRules(kind)
 	rules.may |= 1 << actClaim
+	if kind.IsRequest() {
+		rules.may |= 1 << actPurpose
+	}
 	switch kind {
 	case ActionHeld:
 		rules.may |= 1<<actProtocol | 1<<actOn | 1<<actOrigin | 1<<actTook | 1<<actTTL
@@ -281,5 +285,8 @@ func (d *reader) ofClient(a *Action) {
 	}
 	if d.key(actTTL, keyTTL) {
 		a.TTL = TTL(d.nonzeroInt())
+	}
+	if d.key(actPurpose, keyPurpose) {
+		a.Purpose = Purpose(d.named(purposeNames[:]))
 	}
 }

@@ -418,6 +418,21 @@ const (
 	OriginDead Origin = 4 // dead
 )
 
+// Purpose says what a client's request is for, where a host tells people of that.
+type Purpose uint8
+
+// The purposes.
+const (
+	// PurposeRenewal: it keeps a claim or a session that is held.
+	PurposeRenewal Purpose = 1 // renewal
+	// PurposePoll: it looks again for who waits, watches, or awaits the end of work.
+	PurposePoll Purpose = 2 // poll
+	// PurposeCleanup: it removes what nobody needs, and nothing depends on it.
+	PurposeCleanup Purpose = 3 // cleanup
+	// PurposeProbe: it finds out what the store can do, or what its clock shows.
+	PurposeProbe Purpose = 4 // probe
+)
+
 // Observation is the state of a lease as an inspection shows it.
 type Observation uint8
 

@@ -208,6 +208,17 @@ var originNames = [...]string{
 // String returns the name on the wire, or Origin(n) for a number without one.
 func (x Origin) String() string { return nameAt(originNames[:], uint8(x), "Origin") }
 
+// purposeNames is never written.
+var purposeNames = [...]string{
+	PurposeRenewal: "renewal",
+	PurposePoll:    "poll",
+	PurposeCleanup: "cleanup",
+	PurposeProbe:   "probe",
+}
+
+// String returns the name on the wire, or Purpose(n) for a number without one.
+func (x Purpose) String() string { return nameAt(purposeNames[:], uint8(x), "Purpose") }
+
 // observationNames is never written.
 var observationNames = [...]string{
 	ObservedVacant:   "vacant",

@@ -89,6 +89,7 @@ func (x *Action) WriteState(w *StateWriter) {
 	w.Int(int64(x.Took))
 	w.Uint(uint64(x.Verb))
 	w.Int(int64(x.TTL))
+	w.Uint(uint64(x.Purpose))
 }
 
 // Detach gives x, which is a copy, buffers of its own.

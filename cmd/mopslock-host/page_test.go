@@ -49,7 +49,7 @@ func TestPageHasEveryName(t *testing.T) {
 		"Answer.state of a session": "SessionState", "Answer.state of an invocation": "InvocationState",
 		"Answer.state of a breaker, an observer or a calibration": "TaskState",
 		"Answer.state of a semaphore":                             "SemaphoreState", "Answer.state of buckets": "BucketsState",
-		"Answer.state of a client": "ClientState", "Action.origin": "Origin",
+		"Answer.state of a client": "ClientState", "Action.origin": "Origin", "Action.purpose": "Purpose",
 		"Answer.error": "ErrorCode",
 	}
 	schema := schemaNames(t)

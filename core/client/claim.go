@@ -179,6 +179,48 @@ func claimOf(o owner) *claim {
 	return cl
 }
 
+// purpose is what a request of a unit's machine is for, as people are told.
+func (u *unit) purpose(a *core.Action) core.Purpose {
+	reads := base.DirectionOf(a.Kind) == base.Reads
+	switch of := u.owner.(type) {
+	case *storeClock, *abilities:
+		return core.PurposeProbe
+	case *session:
+		switch of.state {
+		case sessionInForce:
+			return core.PurposeRenewal
+		case sessionLeaving:
+			return core.PurposeCleanup
+		}
+	case *semaphore:
+		switch {
+		case of.isTidying():
+			return core.PurposeCleanup
+		case reads && of.looksAgain():
+			return core.PurposePoll
+		}
+	case *claim:
+		return of.purpose(u, a.Request, reads)
+	}
+	return 0
+}
+
+// purpose is what a request of its machine is for. An invocation's own requests keep nothing.
+func (cl *claim) purpose(u *unit, id core.RequestID, reads bool) core.Purpose {
+	work := u.machine.WorkState()
+	own := work != 0 && id&u.Mask == ownLane
+	watch, _ := cl.as.(*inspectRole)
+	switch {
+	case !own && u.machine.IsTidying():
+		return core.PurposeCleanup
+	case cl.state == claimHeld && !own && work != core.InvocationReleasing:
+		return core.PurposeRenewal
+	case reads && (cl.state.isWaiting() || own && work == core.InvocationSettling || watch != nil && watch.last.state != 0):
+		return core.PurposePoll
+	}
+	return 0
+}
+
 // park drops the machine of a lease that waits for its session alone.
 func (cl *claim) park(c *Client) {
 	if cl.session == nil || cl.delay != nil {

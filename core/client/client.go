@@ -195,7 +195,7 @@ type cleanup struct {
 
 // cleanUp deletes an object after a while.
 func (c *Client) cleanUp(key string, after core.Duration) {
-	e := &cleanup{action: core.Action{Kind: core.ActionDelete, Key: key, Limit: resolve.TidyLimit}}
+	e := &cleanup{action: core.Action{Kind: core.ActionDelete, Key: key, Limit: resolve.TidyLimit, Purpose: core.PurposeCleanup}}
 	c.cleanups = append(c.cleanups, e)
 	c.alarms.Arm(&e.Alarm, e, c.now.Mono+int64(after))
 }
@@ -354,6 +354,7 @@ func (u *unit) send(c *Client, a *core.Action) {
 	} else if u.keeps() {
 		lane = outbox.Beat
 	}
+	a.Purpose = u.purpose(a)
 	c.outbox.Send(u, lane, u.claim, a, c.now.Mono)
 }
 

@@ -135,7 +135,6 @@ var sessionEdges = [...]base.Edge[sessionState]{
 	{From: sessionLeaving, To: sessionGone, Why: "left, or lost"},
 }
 
-// become moves along an edge of the table, or stays.
 func (s *sessionState) become(to sessionState) {
 	if *s != to {
 		base.CheckMove(sessionEdges[:], *s, to)

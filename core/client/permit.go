@@ -35,6 +35,7 @@ type permitRole struct {
 	base.Shared
 	of    *semaphore
 	first core.Event
+	waits bool `state:"exact: it is only told to people"` // its caller was told that it waits
 }
 
 // parsePermit lists what is wrong with a permit, before any request.
@@ -138,6 +139,9 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 	}
 	told := *a
 	told.Permit, told.Claim, told.Protocol = 0, cl.number, core.ProtocolStrict
+	if a.Kind == core.ActionWaiting {
+		cl.as.(*permitRole).waits = true
+	}
 	switch {
 	case a.Kind == core.ActionHeld:
 		cl.state.hold()
@@ -198,6 +202,16 @@ func (s *semaphore) onAlarm(c *Client) { s.unit.step(c, core.Event{Kind: core.Ev
 // while there is no work.
 func (s *semaphore) isTidying() bool {
 	return s.unit.machine.IsTidying()
+}
+
+// looksAgain reports whether the newest that asks for a permit was told that it waits, as all before it.
+func (s *semaphore) looksAgain() (again bool) {
+	for _, cl := range s.asks {
+		if !cl.state.isHeld() {
+			again = cl.as.(*permitRole).waits
+		}
+	}
+	return again
 }
 
 func (s *semaphore) forget(c *Client) {

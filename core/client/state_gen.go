@@ -561,6 +561,9 @@ func (x *session) TwinIn(t core.Twins) any {
 func (x *permitRole) WriteState(w *core.StateWriter) {
 	base.WritePart(w, x.of)
 	x.first.WriteState(w)
+	if w.IsExact() {
+		w.Bool(x.waits)
+	}
 }
 
 // Detach gives x, which is a copy, buffers of its own.

@@ -195,6 +195,9 @@ func (s *clientScript) actionLine(a *core.Action) string {
 	if a.Limit != 0 {
 		l.field("limit", a.Limit.String())
 	}
+	if a.Purpose != 0 {
+		l.field("for", a.Purpose.String())
+	}
 	if a.Reason != 0 {
 		l.WriteString(" " + a.Reason.String())
 	}

@@ -157,6 +157,7 @@ type Action struct {
 	Took       int64  `json:"took_ns,omitempty"`
 	Verb       string `json:"verb,omitempty"`
 	TTL        int64  `json:"ttl_ns,omitempty"`
+	Purpose    string `json:"purpose,omitempty"`
 }
 
 // Sight is a lease as one read of its record shows it; it is core.Observed.

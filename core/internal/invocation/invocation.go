@@ -112,6 +112,12 @@ func (v *Invocation) IsChecking() bool {
 	return ok && l.IsChecking()
 }
 
+// IsTidying implements base.Reporting.
+func (v *Invocation) IsTidying() bool {
+	l, ok := v.Inner.(*strict.Lease)
+	return ok && l.IsTidying()
+}
+
 // Idle implements Machine. While the work runs it waits for the host to tell of its end.
 func (v *Invocation) Idle() bool {
 	working := v.state > core.InvocationIdle && v.state < core.InvocationDone
