@@ -17,7 +17,9 @@
 //
 // A host must read the clocks for each step after what it tells of; count suspended time
 // in Mono; answer each request once; not begin to apply a write after its Limit; and
-// believe no claim past its deadline, whatever it has heard. The rest is the client's.
+// believe no claim past its deadline, whatever it has heard. A call to the store that hangs past
+// its Limit keeps its slot with the host until it comes back (PROTOCOL C7). If the engine fails, the
+// client is gone: each of its claims ends at its deadline at the latest (C8). The rest is the client's.
 //
 // # Commands
 //
