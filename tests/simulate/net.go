@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
@@ -95,7 +96,7 @@ func (w *simulation) admitted(key string) bool {
 // apply lets a request reach the store.
 func (w *simulation) apply(r *request) {
 	a := &r.action
-	w.played = w.Now
+	w.stats.Virtual = time.Duration(w.Now)
 	if first := w.newest[a.Key]; first != nil && first != r && a.Kind == core.ActionPut {
 		return // overtaken: its process has let it go
 	}
@@ -127,7 +128,7 @@ func (w *simulation) apply(r *request) {
 // answer gives a request's answer to its process, if that still lives and waits for it.
 func (w *simulation) answer(r *request) {
 	p := r.process
-	w.played = w.Now
+	w.stats.Virtual = time.Duration(w.Now)
 	if r.host != p.host || r.dropped {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
@@ -213,7 +214,7 @@ func (w *simulation) do(p *process, a *core.Action) {
 		turn := p.wakeTurn
 		w.in(p, max(w.Now, p.computer.trueAt(a.At)), func() {
 			if p.wakeTurn == turn {
-				w.played = w.Now
+				w.stats.Virtual = time.Duration(w.Now)
 				w.tell(p, core.Event{Kind: core.EventWoke})
 			}
 		})

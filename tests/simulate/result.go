@@ -51,7 +51,6 @@ func (w *simulation) result() Result {
 	r.Protocol, r.Seed, r.Hash = o.protocolName(), o.Seed, fmt.Sprintf("%016x", w.hash.Sum64())
 	r.Actors, r.Names, r.Companions, r.TTL, r.Weather = o.Actors, o.Names, o.Companions, o.TTL, o.Weather
 	r.Faults = slices.Concat(words(*w.faults), words(*o.Clients), words(struct{ Idles, Works bool }{o.Idles, o.Works}))
-	r.Virtual, r.Events, r.Cut = time.Duration(w.played), w.events, w.cut
 	r.HandOver, r.TakeOver, r.Fairness = latencyOf(s.handovers), latencyOf(s.takeovers), s.fairness()
 	r.Overlaps, r.OverlapsArePromise, r.Violation, r.Last = w.checker.overlaps, o.promised(), w.checker.found, w.trace.last()
 	r.Timeline = w.holds.told(time.Duration(w.Now + int64(w.life)))

@@ -351,7 +351,7 @@ func (w *simulation) think() int64 {
 // settle ends the faults: no actor starts anything, companions and breakers go,
 // and what is held is released before long.
 func (w *simulation) settle() {
-	w.calm, w.calmAfter, w.progress = true, w.events, w.Now
+	w.calm, w.calmAfter, w.progress = true, w.stats.Events, w.Now
 	for _, p := range w.processes {
 		for _, s := range p.slots {
 			switch {

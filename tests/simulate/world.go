@@ -40,12 +40,9 @@ type simulation struct {
 
 	outageUntil int64
 	calm        bool
-	newcome     bool          // newcomers have come
-	calmAfter   uint64        // events
-	cut         time.Duration // when the faults were ended by the bound of events, or 0
-	progress    int64         // when an actor was last served
-	events      uint64
-	played      int64       // when the last of them was
+	newcome     bool        // newcomers have come
+	calmAfter   uint64      // events
+	progress    int64       // when an actor was last served
 	hash        hash.Hash64 // of all events
 	folded      []byte      // into it last
 	trace       *trace
@@ -174,17 +171,17 @@ func (w *simulation) run() {
 		if do == nil {
 			break
 		}
-		w.events++
+		w.stats.Events++
 		if w.full() && w.calm {
-			w.checker.fail(w.Now, check.QuietWhenIdle, "there is no end after %d events", w.events)
+			w.checker.fail(w.Now, check.QuietWhenIdle, "there is no end after %d events", w.stats.Events)
 			return
 		} else if w.full() {
-			w.cut = time.Duration(w.Now)
-			w.say("the faults end, at the bound of %d events", w.events)
+			w.stats.Cut = time.Duration(w.Now)
+			w.say("the faults end, at the bound of %d events", w.stats.Events)
 			w.settle()
 		}
 		if !w.calm {
-			w.played = w.Now
+			w.stats.Virtual = time.Duration(w.Now)
 		}
 		do()
 		if w.calm && w.stats.waiting > 0 && w.Now-w.progress > patience {
@@ -203,7 +200,7 @@ func (w *simulation) run() {
 // full reports whether there were as many events as may be, of those with faults
 // or of those since.
 func (w *simulation) full() bool {
-	return w.events-w.calmAfter > w.opts.mostEvents*uint64(10+w.opts.Actors)
+	return w.stats.Events-w.calmAfter > w.opts.mostEvents*uint64(10+w.opts.Actors)
 }
 
 // leftovers: nothing is to come any more, so no client may be in the middle of something.
