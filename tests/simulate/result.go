@@ -52,7 +52,7 @@ func (w *simulation) result() Result {
 	r.Actors, r.Names, r.Companions, r.TTL, r.Weather = o.Actors, o.Names, o.Companions, o.TTL, o.Weather
 	r.Faults = slices.Concat(words(*w.faults), words(*o.Clients), words(struct{ Idles, Works bool }{o.Idles, o.Works}))
 	r.HandOver, r.TakeOver, r.Fairness = latencyOf(s.handovers), latencyOf(s.takeovers), s.fairness()
-	r.Overlaps, r.OverlapsArePromise, r.Violation, r.Last = w.checker.overlaps, o.promised(), w.checker.found, w.trace.last()
+	r.Overlaps, r.OverlapsArePromise, r.Violation = w.checker.overlaps, o.promised(), w.checker.found
 	r.Timeline = w.holds.told(time.Duration(w.Now + int64(w.life)))
 	if r.Holds > 0 {
 		r.RequestsPerHold = share(r.Requests, uint64(r.Holds))

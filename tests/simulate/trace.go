@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +29,7 @@ func (w *simulation) note(p *process, ev *core.Event, actions []core.Action) {
 		a := &actions[i]
 		w.fold(a.Key, uint64(a.Kind)<<32|uint64(a.Reason), uint64(a.At))
 	}
-	if w.trace == nil {
+	if !w.opts.Trace {
 		return
 	}
 	w.say("%s: %s%s -> %s", p, of(p, ev.Claim), strings.Join(words(*ev), ", "), p.host.Client)
@@ -55,41 +54,23 @@ func of(p *process, claim uint64) string {
 
 func (w *simulation) noteApply(r *request, reply *core.Event) {
 	w.fold("", uint64(w.Now), uint64(r.action.Request)<<16|uint64(reply.Outcome))
-	if w.trace != nil {
+	if w.opts.Trace {
 		w.say("the store takes %s's %s of %s: %s", r.process, r.action.Kind, r.action.Key, reply.Outcome)
 	}
 }
 
-// trace keeps the last events in words.
-type trace struct {
-	lines []string
-	count int
-}
-
-// traced is how many are kept.
+// traced is how many of the last events are kept in words.
 const traced = 40
 
 func (w *simulation) say(format string, args ...any) {
-	if t := w.trace; t != nil {
-		line := fmt.Sprintf("%12v  ", time.Duration(w.Now).Round(time.Microsecond)) + fmt.Sprintf(format, args...)
-		if len(t.lines) < traced {
-			t.lines = append(t.lines, line)
-		} else {
-			t.lines[t.count%traced] = line
-		}
-		t.count++
+	if !w.opts.Trace {
+		return
 	}
-}
-
-// last is what was said last, in order.
-func (t *trace) last() []string {
-	if t == nil {
-		return nil
+	line := fmt.Sprintf("%12v  ", time.Duration(w.Now).Round(time.Microsecond)) + fmt.Sprintf(format, args...)
+	w.stats.Last = append(w.stats.Last, line)
+	if len(w.stats.Last) > traced {
+		w.stats.Last = w.stats.Last[1:]
 	}
-	if t.count <= traced {
-		return t.lines
-	}
-	return slices.Concat(t.lines[t.count%traced:], t.lines[:t.count%traced])
 }
 
 var humps = regexp.MustCompile("([a-z])([A-Z])")

@@ -45,7 +45,6 @@ type simulation struct {
 	progress    int64       // when an actor was last served
 	hash        hash.Hash64 // of all events
 	folded      []byte      // into it last
-	trace       *trace
 	holds       *holds
 }
 
@@ -62,9 +61,6 @@ func newSimulation(opts Options) *simulation {
 		life: max(opts.TTL, 5*time.Second), hash: fnv.New64a(),
 		memory: map[*computer]map[string][]byte{}, watchers: map[string][]*process{}, beats: map[string]*process{}, newest: map[string]*request{}, meters: map[string]int{},
 		checker: newChecker(!opts.promised()),
-	}
-	if opts.Trace {
-		w.trace = &trace{}
 	}
 	if opts.Trace || opts.Holds {
 		w.holds = &holds{open: map[*unit]int{}}
