@@ -121,7 +121,7 @@
 // # The edges of an Invocation
 //
 //	idle      -> checking   begin: exists
-//	checking  -> releasing  the result is there: found; a remote that nothing can be kept alive for
+//	checking  -> releasing  the result is there: found; a remote that nothing can be kept alive for; a remote out of contact that is cancelled
 //	checking  -> acquiring  there is none, and we want one: the lease, tried once
 //	checking  -> joining    there is none, and we are a remote: accompany
 //	checking  -> launched   a remote without an answer, or that was given no lease, and is to work without one

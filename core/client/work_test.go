@@ -117,3 +117,38 @@ func TestBeatsHaveASlot(t *testing.T) {
 		t.Error("one slot was accepted")
 	}
 }
+
+// TestRemoteCancelledOutOfContact: a remote that is cancelled while it is out of contact, before
+// its work began, joins no more.
+func TestRemoteCancelledOutOfContact(t *testing.T) {
+	b := newBucket()
+	q := newProcess(t, b, 9)
+	q.begin(core.EventAcquire, core.Config{Name: "w", Protocol: core.ProtocolStrict}, core.Event{Wait: core.Forever})
+	p := newProcess(t, b, 1)
+	p.now = q.now
+	looks := 0
+	p.holds = func(a *core.Action) bool { // the look after it has joined is answered late
+		if a.Kind == core.ActionExists && a.Key == "w/result" {
+			looks++
+		}
+		return looks > 1
+	}
+	remote := p.begin(core.EventRemote, core.Config{Name: "w", Holder: q.holder, Epoch: 1}, core.Event{})
+	p.hears("1 held")
+	p.now += 100 * int64(core.Second) // the process was paused
+	kept := p.kept
+	p.kept, p.holds = nil, all
+	for _, ev := range kept {
+		p.do(ev)
+	}
+	p.hears("1 contact_lost")
+	p.do(core.Event{Kind: core.EventCancel, Claim: remote})
+	p.letGo()
+	p.sent = 0
+	p.until(p.now + 1000*int64(core.Second))
+	p.do(core.Event{Kind: core.EventClose})
+	p.until(p.now + 1000*int64(core.Second))
+	if got := p.heard(); !strings.HasSuffix(got, "0 closed") || p.sent > 0 {
+		t.Errorf("it goes on: %s, %d requests", got, p.sent)
+	}
+}

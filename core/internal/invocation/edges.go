@@ -8,7 +8,7 @@ import (
 // InvocationEdges is every move that an Invocation can make. It is never written.
 var InvocationEdges = [...]base.Edge[core.InvocationState]{
 	{From: core.InvocationIdle, To: core.InvocationChecking, Why: "begin: exists"},
-	{From: core.InvocationChecking, To: core.InvocationReleasing, Why: "the result is there: found; a remote that nothing can be kept alive for"},
+	{From: core.InvocationChecking, To: core.InvocationReleasing, Why: "the result is there: found; a remote that nothing can be kept alive for; a remote out of contact that is cancelled"},
 	{From: core.InvocationChecking, To: core.InvocationAcquiring, Why: "there is none, and we want one: the lease, tried once"},
 	{From: core.InvocationChecking, To: core.InvocationJoining, Why: "there is none, and we are a remote: accompany"},
 	{From: core.InvocationChecking, To: core.InvocationLaunched, Why: "a remote without an answer, or that was given no lease, and is to work without one"},

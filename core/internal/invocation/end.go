@@ -81,10 +81,10 @@ func (v *Invocation) parted() {
 
 // cancel gives up: what is held is given back, what was launched is the host's to end.
 func (v *Invocation) cancel(ev *core.Event) {
-	switch v.state {
-	case core.InvocationChecking, core.InvocationWaiting:
+	switch {
+	case (v.state == core.InvocationChecking || v.state == core.InvocationWaiting) && v.innerIsOver(): // and no remote out of contact, which joins anew
 		v.refuse(core.ReasonCancelled)
-	case core.InvocationReleasing, core.InvocationDone, core.InvocationRefused:
+	case v.state >= core.InvocationReleasing:
 		if ev.Kind == core.EventRelease && ev.Brief {
 			v.hurry()
 		}
