@@ -236,6 +236,7 @@ func (b *pending) yield(c *Client, cl *claim) {
 func (b *pending) fallBack(c *Client, cl *claim) {
 	w := c.outbox.Emit(core.ActionWarned)
 	w.Claim, w.Reason = cl.number, core.ReasonLockFile
+	b.wait, b.at = b.left(c), c.now.Mono // one whose wait has ended meanwhile tries once
 	b.query.Vacant()
 	b.resolve(c, cl)
 }
