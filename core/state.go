@@ -39,13 +39,6 @@ func (w *StateWriter) IsExact() bool { return w.Normal == nil }
 
 func (w *StateWriter) Uint(v uint64) { w.Out = octets.AppendBE64(w.Out, v) }
 func (w *StateWriter) Int(v int64)   { w.Uint(uint64(v)) }
-func (w *StateWriter) Octet(v uint8) { w.Out = append(w.Out, v) }
-
-func (w *StateWriter) Bools(v ...bool) {
-	for _, v := range v {
-		w.Bool(v)
-	}
-}
 
 func (w *StateWriter) Bool(v bool) {
 	var octet uint8

@@ -24,7 +24,7 @@ type claim struct {
 	delay    *delay    // of one that waits for something before it goes on
 
 	protocol core.Protocol
-	looked   int64 // as of a place
+	looked   int64 // Mono: no old client had a record then; 0 is nothing
 	calls    int   // that were not told to its machine yet
 	belief
 
@@ -128,7 +128,7 @@ func (cl *claim) hear(c *Client, _ *unit, a *core.Action) {
 	case cl.state == claimYielding:
 		cl.pending.yielded(c, cl, a)
 	case a.Kind == core.ActionWarned:
-		c.outbox.Carry(a).Claim = cl.number
+		cl.say(c, a)
 	default:
 		cl.as.hear(c, cl, a)
 	}
@@ -233,7 +233,7 @@ func (cl *claim) park(c *Client) {
 }
 
 // unpark is the unit of a claim, made again if the claim is parked; nil if it has none.
-func (cl *claim) unpark(c *Client) *unit {
+func (cl *claim) unpark() *unit {
 	if cl.parked != nil {
 		cl.unit = &unit{machine: cl.parked.Unpark(), owner: cl, claim: cl.number}
 		cl.parked = nil
@@ -254,7 +254,7 @@ func (cl *claim) tell(c *Client, kind core.EventKind, epoch core.Epoch) {
 		c.alarms.Arm(&d.Alarm, d, c.now.Mono)
 		return
 	}
-	if u := cl.unpark(c); u != nil && !u.gone {
+	if u := cl.unpark(); u != nil && !u.gone {
 		u.step(c, core.Event{Kind: kind, Epoch: epoch})
 	}
 }
@@ -320,12 +320,9 @@ func (cl *claim) remove(c *Client) {
 }
 
 // relied is until when it may be relied on: its own deadline or the session's, whichever
-// is later, and after a call no longer than it was then.
+// is later.
 func (cl *claim) relied() int64 {
-	switch {
-	case cl.cappedAt != 0:
-		return cl.cappedAt
-	case cl.on != 0 && cl.session != nil && cl.session.number == cl.on:
+	if cl.on != 0 && cl.session != nil && cl.session.number == cl.on {
 		return max(cl.at, cl.session.until)
 	}
 	return cl.at

@@ -311,7 +311,6 @@ type owner interface {
 // flight that matters; an invocation one of its own, with an odd id, and one of the lease
 // within; a race has four.
 const (
-	oneLane   core.RequestID = 0
 	twoLanes  core.RequestID = 1
 	fourLanes core.RequestID = 3
 )

@@ -24,7 +24,6 @@ type semaphore struct {
 	session      *session
 	asks         []*claim // whose end the machine has not told, in the order in which they came
 	missed       bool     // a change was told while a look was under way
-	watched      *watch
 	// seen is what a notice of this step of the machine has shown: only the first of a step
 	// does, and all are of one look.
 	seen *core.Observed `state:"scratch: of a step of the machine"`

@@ -10,7 +10,6 @@ import (
 
 // pending is what a command asked for, with all that is known before the machine is made.
 type pending struct {
-	kind    core.EventKind
 	as      role
 	machine core.MachineKind
 	query   resolve.Query
@@ -25,7 +24,7 @@ type pending struct {
 // check is what a command asks for, or what is wrong with it.
 func (c *Client) check(now core.Instant, ev *core.Event) (*pending, error) {
 	t := ev.Terms
-	b := &pending{kind: ev.Kind, terms: *t, query: resolve.Query{Protocol: t.Protocol}, wait: ev.Wait, at: now.Mono}
+	b := &pending{terms: *t, query: resolve.Query{Protocol: t.Protocol}, wait: ev.Wait, at: now.Mono}
 	own := core.Config{
 		Protocol: t.Protocol, Name: t.Name, TTL: t.TTL, Margin: t.Margin, AcquireMargin: t.AcquireMargin, FleetExpire: t.FleetExpire,
 		Renewal: t.Renewal, Expiry: t.Expiry, Holder: t.Holder, Role: t.Role, StampSpread: t.StampSpread, OnSession: t.OnSession,

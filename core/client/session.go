@@ -26,7 +26,6 @@ type session struct {
 	calls        uint64
 	end          core.Reason // why the one before ended
 	users        int         // so many stand on it, or want to
-	call         *watch
 }
 
 // sessionUser is what stands on a session, or wants to.
@@ -62,7 +61,7 @@ func (s *session) attach(c *Client) {
 func (s *session) detach(c *Client) {
 	switch s.users--; {
 	case s.users > 0:
-	case s.state == sessionVacant:
+	case s.unit == nil:
 		s.goes(c)
 	default:
 		c.alarms.Arm(&s.Alarm, s, c.now.Mono+int64(sessionIdle))

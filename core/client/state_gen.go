@@ -487,7 +487,6 @@ func (x *semaphore) WriteState(w *core.StateWriter) {
 		base.WritePart(w, x.asks[i])
 	}
 	w.Bool(x.missed)
-	base.WritePart(w, x.watched)
 }
 
 // Detach gives x, which is a copy, buffers of its own.
@@ -501,7 +500,6 @@ func (x *semaphore) Detach(t core.Twins, of *semaphore) {
 	for i := range x.asks {
 		x.asks[i] = base.TwinOf(t, x.asks[i])
 	}
-	x.watched = base.TwinOf(t, x.watched)
 	x.seen = nil
 }
 
@@ -532,7 +530,6 @@ func (x *session) WriteState(w *core.StateWriter) {
 	w.Uint(x.calls)
 	w.Uint(uint64(x.end))
 	w.Int(int64(x.users))
-	base.WritePart(w, x.call)
 }
 
 // Detach gives x, which is a copy, buffers of its own.
@@ -540,7 +537,6 @@ func (x *session) Detach(t core.Twins, of *session) {
 	t[&of.Alarm] = &x.Alarm
 	x.Alarm.Detach(t, &of.Alarm)
 	x.unit = base.TwinOf(t, x.unit)
-	x.call = base.TwinOf(t, x.call)
 }
 
 // PartName implements core.Part.
@@ -706,7 +702,6 @@ func (x *workRole) TwinIn(t core.Twins) any {
 
 // WriteState writes the state of x.
 func (x *pending) WriteState(w *core.StateWriter) {
-	w.Uint(uint64(x.kind))
 	base.WritePart(w, x.as)
 	w.Uint(uint64(x.machine))
 	x.query.WriteState(w)

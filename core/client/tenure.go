@@ -6,6 +6,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/lastwriter"
 	"github.com/mopslock/mopslock/core/internal/outbox"
 	"github.com/mopslock/mopslock/core/internal/register"
+	"github.com/mopslock/mopslock/core/internal/resolve"
 )
 
 // tidyPatience is how long a client that closes, or leaves a lease to another process, waits
@@ -22,7 +23,7 @@ func (leaseRole) begin(c *Client, cl *claim) {
 	b := cl.pending
 	cfg := machineConfig(&c.cfg, b.machine, b.query.Protocol, &b.terms)
 	first := core.Event{Kind: core.EventRelease}
-	if b.kind == core.EventAcquire {
+	if b.query.Use == resolve.Lease {
 		first = core.Event{Kind: core.EventAcquire, Wait: b.wait}
 		b.remember(&cfg)
 	}
@@ -74,7 +75,7 @@ func (r leaseRole) command(c *Client, cl *claim, o order) {
 	case kind == core.EventLeave:
 		r.leave(c, cl)
 	default:
-		if u := cl.unpark(c); u != nil {
+		if u := cl.unpark(); u != nil {
 			u.step(c, core.Event{Kind: core.EventRelease, Brief: o.brief})
 		}
 	}
@@ -87,7 +88,7 @@ func (leaseRole) hurry(c *Client, cl *claim) {
 		c.alarms.Arm(&d.Alarm, d, c.now.Mono)
 		return
 	}
-	if u := cl.unpark(c); u != nil {
+	if u := cl.unpark(); u != nil {
 		u.step(c, core.Event{Kind: core.EventRelease, Brief: true})
 	}
 }

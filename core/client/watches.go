@@ -39,6 +39,9 @@ func (w *watching) isTold() bool {
 // set has a watcher watch these keys and no others.
 func (s watches) set(out *outbox.Outbox, by watcher, keys ...string) {
 	of := by.watched()
+	if slices.EqualFunc(of.keys, keys, func(w *watch, key string) bool { return w.key == key }) {
+		return
+	}
 	old := of.keys
 	of.keys = nil
 	for _, key := range keys {
@@ -73,8 +76,7 @@ func (s watches) changed(key string) (by []watcher, first bool) {
 	return w.by, first
 }
 
-// without takes one out of a list, and nil is a list of none: a name that is remembered keeps
-// no room for the claims that it has had.
+// without takes one out of a list, and nil is a list of none.
 func without[T comparable](all []T, one T) []T {
 	if i := slices.Index(all, one); i >= 0 {
 		all = cut(all, i)

@@ -1,5 +1,3 @@
-// Package capability finds out whether a store honours create-if-absent: the machine that
-// asks, and the record in which the processes that use a store tell each other of it.
 package resolve
 
 import (
