@@ -26,7 +26,7 @@ from mopslock._workers import Do
 from mopslock.status import Status
 from mopslock.stores import Memory
 from mopslock.terms import Terms
-from world import ACQUIRE, LATENCY, MARGIN, RELEASE, RENEW, TTL, FakeStore, PlainStore, World, seconds, stamp
+from world import ACQUIRE, LATENCY, MARGIN, RELEASE, RENEW, TTL, FakeStore, Host, PlainStore, World, seconds, stamp
 
 # What is asked for, and when.
 
@@ -54,6 +54,54 @@ def test_a_lease_costs_so_many_requests_and_no_more(world: World) -> None:
 
 
 # What ends a lease.
+
+
+def fail_engine(host: Host) -> None:
+    """As a machine that is broken, or gone."""
+    host.client.post(lambda: host.client._step({"kind": "answer", "request": 99, "outcome": "yes"}))
+    host.client.turn()
+
+
+def test_an_engine_that_fails_ends_its_claims_and_a_new_one_takes_others(world: World) -> None:
+    """Nobody renews or releases what was held, which expires as that of a dead process."""
+    host = world.host()
+    lease = world.lease(host)
+    world.run(2)
+    world.store.asked()
+    fail_engine(host)
+    assert isinstance(lease.failure(), errors.EngineFailed)
+    assert lease.left_ns() <= 0
+    begun = world.clock.now
+    held = world.lease(host)
+    assert held.holder != lease.holder
+    assert seconds(world.clock.now - begun) > TTL - 5
+    world.run(100)
+    assert held.failure() is None
+
+
+def test_what_the_store_answers_to_an_engine_that_has_failed_is_told_to_no_other(world: World) -> None:
+    """Their requests have the same numbers."""
+    world.lease(name="n")
+    host = world.host()
+    world.hold()
+    old = [host.begin_acquire(name, Terms(), FOREVER, None) for name in ("free", "idle", "vacant")]
+    world.settle()
+    fail_engine(host)
+    assert [type(one.exception()) for one in old] == [errors.EngineFailed] * 3
+    tried = host.begin_acquire("n", Terms(), 0, None)
+    world.settle()
+    world.invalidate()
+    assert isinstance(world.error(tried), errors.Held)
+
+
+def test_an_engine_that_fails_has_no_session_and_is_closed(world: World) -> None:
+    host = world.host(FakeStore())
+    world.lease(host, terms=Terms(protocol="strict", session=True))
+    assert host.client.sessions
+    host.client.closing = True
+    fail_engine(host)
+    assert not host.client.sessions
+    assert host.client.closed.done()
 
 
 @pytest.mark.parametrize("kind", [errors.LeaseTaken, errors.LeaseReleased])

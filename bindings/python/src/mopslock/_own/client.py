@@ -215,7 +215,7 @@ class Client:
 
     def is_under_way(self, request: Request) -> bool:
         """It was not answered yet."""
-        return request.action["request"] in self._under_way
+        return self._under_way.get(request.action["request"]) is request
 
     def close(self) -> None:
         """Ends all claims, and then the sessions."""
@@ -324,10 +324,20 @@ class Client:
         except Exception as error:
             log.exception("mopslock: a client failed; this is an error in mopslock")
             if isinstance(error, EngineFailed):
-                claims, self.claims = self.claims, {}
-                self._wake = NEVER
-                for claim in claims.values():
-                    claim.fail(error)
+                self._lose(error)
+
+    def _lose(self, error: EngineFailed) -> None:
+        """The machine has failed. All claims end with it, and a new one takes those that come (PROTOCOL C8)."""
+        claims, self.claims, self.sessions = self.claims, {}, {}
+        machine, self._machine, self._seed = self._machine, None, b""
+        self._under_way = {}  # what has begun keeps its place in the lane, and its answer is told to nobody
+        self._wake = self._limit = NEVER
+        if machine is not None:
+            machine.drop()
+        if self.closing:
+            self.closed.settle(None)
+        for claim in claims.values():
+            claim.fail(error)
 
     def _begin(self, claim: Claim, command: Event, terms: Event) -> None:
         if self.closed.done():
@@ -359,8 +369,9 @@ class Client:
     def _answered(self, request: Request, answer: Event, error: BaseException | None) -> None:
         """The first answer counts: the store's, or that its time is over."""
         action = request.action
-        if self._under_way.pop(action["request"], None) is None:
+        if not self.is_under_way(request):
             return
+        del self._under_way[action["request"]]
         if self.clock.mono() >= request.last:
             answer = unknown(action)
         claim = self.claims.get(action.get("claim", 0))
