@@ -116,17 +116,13 @@ func after(d time.Duration) string {
 }
 
 // of are quantiles, and 100 is the most; or that there is none.
-func (s *samples) of(percents ...int) string {
-	if s.seen == 0 {
+func (s samples) of(percents ...int) string {
+	if len(s) == 0 {
 		return "none"
 	}
 	var texts []string
 	for _, percent := range percents {
-		d := s.most
-		if percent < 100 {
-			d = s.quantile(percent)
-		}
-		texts = append(texts, brief(d))
+		texts = append(texts, brief(s.quantile(percent)))
 	}
 	return strings.Join(texts, " · ")
 }
@@ -167,7 +163,7 @@ func (r *outcome) figures() map[string]any {
 		"Requests": r.whole(r.perSecond(s.writers() + s.readers())), "Reads": r.whole(r.perSecond(s.readers())),
 		"Puts": r.whole(r.perSecond(s.verbs[core.ActionPut])), "Waiters": r.whole(int64(r.plan.leases * r.plan.waiters / 1000)),
 		"USD": fmt.Sprintf("%.2f", r.usd()*float64(r.whole(1))), "Held": number(s.holding) + " of " + number(r.plan.leases),
-		"AllHeld": after(s.mostly[len(shares)-1]), "Window": brief(r.plan.window), "Late": s.late.of(99), "Left": brief(s.left.least),
+		"AllHeld": after(s.mostly[len(shares)-1]), "Window": brief(r.plan.window), "Late": s.late.of(99), "Left": brief(s.left.least()),
 		"HandOver": s.handover.of(50, 99), "ThrottledWrites": throttled[0], "ThrottledReads": throttled[1],
 	}
 }

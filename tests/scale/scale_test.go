@@ -59,9 +59,9 @@ func TestHoldingCostsPutAndExists(t *testing.T) {
 		t.Errorf("lost %d leases and %d sessions, refused %d, throttled %v, %d held in the end", s.losses, s.dead, s.refusals, s.throttled, s.holding)
 	}
 	third := f.plan.ttl / 3
-	renewals := int64(s.late.seen)
-	if s.retried > renewals/2+200 || s.intervals.least < third/6*5 || s.intervals.most > third {
-		t.Errorf("%d renewals of %d took another number of requests than 2; they came each %v to %v", s.retried, renewals, s.intervals.least, s.intervals.most)
+	renewals := int64(len(s.late))
+	if s.retried > renewals/2+200 || s.intervals.least() < third/6*5 || s.intervals.most() > third {
+		t.Errorf("%d renewals of %d took another number of requests than 2; they came each %v to %v", s.retried, renewals, s.intervals.least(), s.intervals.most())
 	}
 	puts, exists := s.verbs[core.ActionPut], s.verbs[core.ActionExists]
 	if other := s.writers() + s.readers() + s.verbs[core.ActionDelete] - puts - exists; other != 0 {
@@ -70,8 +70,8 @@ func TestHoldingCostsPutAndExists(t *testing.T) {
 	if max(puts, exists*2/3) > renewals+200 || min(puts, exists*2/3) < renewals-200 { // less those under way
 		t.Errorf("%d puts and %d exists for %d renewals", puts, exists, renewals)
 	}
-	if least := f.plan.ttl*9/10 - third - time.Second*5; s.left.least < least {
-		t.Errorf("only %v were left to a deadline, want %v", s.left.least, least)
+	if least := f.plan.ttl*9/10 - third - time.Second*5; s.left.least() < least {
+		t.Errorf("only %v were left to a deadline, want %v", s.left.least(), least)
 	}
 }
 
@@ -80,14 +80,14 @@ func TestHoldingCostsPutAndExists(t *testing.T) {
 func TestHandOver(t *testing.T) {
 	f := play(t, "s3-16-hour", 60, func(p *plan) { p.cloud, p.window, p.deaths = s3, 20*time.Minute, 500 })
 	s := &f.stats
-	if s.losses != 0 || s.handover.seen < 10 || s.takeover.seen < 3 {
-		t.Fatalf("%d leases lost, %d handed over, %d taken over", s.losses, s.handover.seen, s.takeover.seen)
+	if s.losses != 0 || len(s.handover) < 10 || len(s.takeover) < 3 {
+		t.Fatalf("%d leases lost, %d handed over, %d taken over", s.losses, len(s.handover), len(s.takeover))
 	}
-	if most := core.PollCap*6/5 + 4*time.Second; s.handover.most > most {
-		t.Errorf("a hand-over took %v, more than %v", s.handover.most, most)
+	if most := core.PollCap*6/5 + 4*time.Second; s.handover.most() > most {
+		t.Errorf("a hand-over took %v, more than %v", s.handover.most(), most)
 	}
-	if least, most := f.plan.ttl*2/3-time.Second, f.plan.ttl+core.DefaultSpread+stampUnit+core.PollCap+4*time.Second; s.takeover.least < least || s.takeover.most > most {
-		t.Errorf("take-overs took %v to %v, not %v to %v", s.takeover.least, s.takeover.most, least, most)
+	if least, most := f.plan.ttl*2/3-time.Second, f.plan.ttl+core.DefaultSpread+stampUnit+core.PollCap+4*time.Second; s.takeover.least() < least || s.takeover.most() > most {
+		t.Errorf("take-overs took %v to %v, not %v to %v", s.takeover.least(), s.takeover.most(), least, most)
 	}
 }
 
@@ -133,8 +133,8 @@ func TestOutage(t *testing.T) {
 	if s.losses != 0 || s.holding != 2000 {
 		t.Errorf("%d leases lost, %d held in the end", s.losses, s.holding)
 	}
-	if s.late.most < f.plan.outage-time.Second {
-		t.Errorf("no renewal was late by more than %v: was there an outage?", s.late.most)
+	if s.late.most() < f.plan.outage-time.Second {
+		t.Errorf("no renewal was late by more than %v: was there an outage?", s.late.most())
 	}
 }
 
@@ -190,20 +190,6 @@ func TestLatencyHasItsQuantiles(t *testing.T) {
 		if got := drawn[len(drawn)*q.perMille/1000]; got < q.want*95/100 || got > q.want*105/100 {
 			t.Errorf("quantile %d is %v, want %v", q.perMille, got, q.want)
 		}
-	}
-}
-
-func TestSamplesAreThinnedEvenly(t *testing.T) {
-	var s samples
-	const n = 3 * mostKept
-	for i := range n {
-		s.add(int64(i))
-	}
-	if len(s.kept) > mostKept || s.seen != n || s.least != 0 || s.most != n-1 {
-		t.Fatalf("%d kept of %d, from %d to %d", len(s.kept), s.seen, s.least, s.most)
-	}
-	if half := s.quantile(50); half < n/2-n/100 || half > n/2+n/100 {
-		t.Errorf("half of %d are up to %d", n, half)
 	}
 }
 

@@ -9,44 +9,25 @@ import (
 	"github.com/mopslock/mopslock/host/doctor"
 )
 
-// samples keeps durations: all of few, and of many only every each-th.
-type samples struct {
-	kept       []time.Duration
-	each, seen uint64
-	least      time.Duration
-	most       time.Duration
-	sorted     bool
+// samples keeps durations: a few million at most.
+type samples []time.Duration
+
+func (s *samples) add(d int64) { *s = append(*s, time.Duration(d)) }
+
+// least and most are 0 where there are none.
+func (s samples) most() time.Duration { return s.quantile(100) }
+
+func (s samples) least() time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	return slices.Min(s)
 }
 
-const mostKept = 1 << 20
-
-func (s *samples) add(d int64) {
-	v := time.Duration(d)
-	if s.seen == 0 {
-		s.least, s.each = v, 1
-	}
-	s.least, s.most = min(s.least, v), max(s.most, v)
-	if s.seen%s.each == 0 {
-		if len(s.kept) == mostKept {
-			for i := range mostKept / 2 {
-				s.kept[i] = s.kept[2*i]
-			}
-			s.kept, s.each = s.kept[:mostKept/2], 2*s.each
-		}
-		if s.seen%s.each == 0 {
-			s.kept = append(s.kept, v)
-		}
-	}
-	s.seen++
-}
-
-// quantile is of what was kept.
-func (s *samples) quantile(percent int) time.Duration {
-	if !s.sorted {
-		slices.Sort(s.kept)
-		s.sorted = true
-	}
-	return doctor.Quantile(s.kept, percent)
+// quantile puts them in order.
+func (s samples) quantile(percent int) time.Duration {
+	slices.Sort(s)
+	return doctor.Quantile(s, percent)
 }
 
 // second counts the requests to the store in one second.

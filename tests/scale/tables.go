@@ -48,7 +48,7 @@ func waits(rows []*outcome) string {
 	for _, r := range rows {
 		s := &r.stats
 		t.row(r.plan.name(), brief(r.plan.ttl), r.plan.cloud.limits(), r.busiest(), r.throttled(),
-			s.handover.of(50, 90, 99)+" ("+number(s.handover.seen)+")", s.takeover.of(50, 99, 100)+" ("+number(s.takeover.seen)+")", s.acquired.of(50, 99),
+			s.handover.of(50, 90, 99)+" ("+number(len(s.handover))+")", s.takeover.of(50, 99, 100)+" ("+number(len(s.takeover))+")", s.acquired.of(50, 99),
 			s.late.of(99, 100), r.least(), number(s.losses), fmt.Sprintf("%.2f", r.usd()))
 	}
 	return t.String()
@@ -118,7 +118,7 @@ func (r *outcome) least() string {
 	if r.stats.dead > 0 {
 		return "0, lost"
 	}
-	return brief(r.stats.left.least)
+	return brief(r.stats.left.least())
 }
 
 func latencies() string {
