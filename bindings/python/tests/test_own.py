@@ -551,6 +551,23 @@ def test_what_the_core_warns_of_is_logged(world: World, caplog: pytest.LogCaptur
     ]
 
 
+def test_an_outage_is_logged_as_the_core_tells_it(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Once, with what has failed, and its end."""
+    caplog.set_level("INFO", "mopslock")
+    lease = world.lease()
+    world.run(2)
+    world.store.fail(ConnectionError())
+    world.run(60)
+    world.store.mend()
+    world.run(15)
+    assert lease.failure() is None
+    said = [r.getMessage().replace(lease.store, "it") for r in caplog.records if r.levelname == "INFO"]
+    assert said == [
+        "mopslock: it fails: 3 requests in a row, the last a get (unreachable)",
+        "mopslock: it answers again, after 14 failed requests in 39.7 s",
+    ]
+
+
 @pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_whatever_a_store_raises_or_says_ends_nothing(world: World, error: type[BaseException]) -> None:
     """A bug in a verb is unknown, like everything that a store does not say."""

@@ -25,6 +25,7 @@ from .._future import Future
 from .._host_interface import Host
 from .._log import log
 from .._machine import Machine
+from .._units import SECOND
 from .._workers import Do
 from ..errors import BadArgument, EngineFailed, MopslockError
 from .clock import Clock
@@ -477,7 +478,8 @@ class Client:
         )  # fmt: skip
 
     def _recovered(self, action: Action) -> None:
-        log.info("mopslock: %s answers again, after %d failed requests", self.url, action["count"])
+        took = action.get("took_ns", 0) / SECOND
+        log.info("mopslock: %s answers again, after %d failed requests in %.1f s", self.url, action["count"], took)
 
     def _is_closed(self, _: Action) -> None:
         self.closed.settle(None)
