@@ -170,15 +170,25 @@ func openObject(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// readAll reads the size bytes that the file had when it was opened, MaxBody at most. What others append is not read, and
-// what they cut off is missing.
+// readAll reads at most MaxBody bytes. size is a hint: others may append, and some file systems
+// tell none.
 func readAll(f *os.File, size int64) ([]byte, error) {
-	body := make([]byte, min(size, store.MaxBody))
-	n, err := io.ReadFull(f, body)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = nil
+	body := make([]byte, 0, min(size, store.MaxBody)+1)
+	for {
+		if len(body) == cap(body) {
+			body = append(body, 0)[:len(body)]
+		}
+		n, err := f.Read(body[len(body):min(cap(body), store.MaxBody+1)])
+		body = body[:len(body)+n]
+		switch {
+		case len(body) >= store.MaxBody:
+			return body[:store.MaxBody], nil
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, err
+		}
 	}
-	return body[:n], err
 }
 
 // Put implements store.Store: it writes a temp file in the same directory and renames
