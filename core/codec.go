@@ -226,7 +226,7 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 		m.int(keyRetryAfter, int64(ev.RetryAfter))
 		if ev.Terms != nil {
 			m.key(keyTerms)
-			m.dst = AppendConfig(m.dst, ev.Terms)
+			m.dst = AppendConfig(m.dst, &Config{Terms: *ev.Terms})
 		}
 	}
 	return m.close()

@@ -248,10 +248,10 @@ func anyValue(t *rapid.T, key string, typ reflect.Type) reflect.Value {
 		s := new(Observed)
 		fill(t, s, wire.Sight{}, sightKeys[:], fieldRules{must: 1, may: 1<<sightFields - 1})
 		v.Set(reflect.ValueOf(s))
-	case typ == reflect.TypeFor[*Config]():
+	case typ == reflect.TypeFor[*Terms]():
 		c := new(Config)
 		fill(t, c, wire.Config{}, configKeys[:], fieldRules{may: 1<<cfgFields - 1})
-		v.Set(reflect.ValueOf(c))
+		v.Set(reflect.ValueOf(&c.Terms))
 	case typ == reflect.TypeFor[[]Entry]():
 		v.Set(reflect.ValueOf(testEntries(rapid.IntRange(1, 40).Draw(t, key), rapid.IntRange(1, 300).Draw(t, "length"))))
 	case typ.Kind() == reflect.Bool:

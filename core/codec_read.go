@@ -231,10 +231,13 @@ func (d *reader) known(ev *Event) {
 		case inRetryAfter:
 			ev.RetryAfter = Duration(d.nonzeroInt())
 		case inTerms:
-			outer := d.openedMap
-			ev.Terms = new(Config)
-			d.config(ev.Terms)
-			d.openedMap = outer
+			outer, at := d.openedMap, d.i
+			var cfg Config
+			d.config(&cfg)
+			terms := cfg.Terms
+			if ev.Terms, d.openedMap = &terms, outer; cfg != (Config{Terms: terms}) {
+				d.fail(ruleNotOfKind, at) // it is the client's own
+			}
 		}
 	}
 }

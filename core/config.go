@@ -4,11 +4,9 @@ import (
 	"strconv"
 )
 
-// Config describes one machine. New validates it once and names every bad
-// field; after that it never changes.
-type Config struct {
-	Machine  MachineKind
-	Protocol Protocol
+// Terms are what a command asks for, and what the machine of a claim is about.
+type Terms struct {
+	Protocol Protocol // of a command, 0 is auto
 
 	// Name is what is leased; see CheckName for its rules.
 	Name string
@@ -25,9 +23,6 @@ type Config struct {
 	FleetExpire TTL
 	Renewal     Renewal // 0 is RenewalChecked
 	Expiry      Expiry  // 0 is ExpiryWall, or under strict ExpiryCalibrated
-	// StampUnit is the resolution of the store's modification times. From
-	// CoarseStamp on, the least TTL is MinTTLCoarse.
-	StampUnit Duration
 
 	// Holder is the tenure that a companion joins, the tenure that a lease machine
 	// releases without having acquired it (a printed lease), or the only tenure that
@@ -41,12 +36,6 @@ type Config struct {
 	// StampSpread is how far the clocks of the store's front ends may disagree
 	// (K). 0 means DefaultSpread; or OneClock.
 	StampSpread Duration
-	// Boot names this boot of this machine, and its time namespace. Mono must then be
-	// the boot clock, and Wall this machine's wall clock. It is "" if there is no such
-	// clock, if the store's stamps are not of this machine's wall clock, or if a put that
-	// was given up can land later in this store: a late beat on top of a newer one would
-	// show an older time.
-	Boot string
 	// OnSession leaves the lease to the process's session, of which each event
 	// tells. TTL and Margin are then the session's.
 	OnSession bool
@@ -57,6 +46,40 @@ type Config struct {
 	// one that acquired it, of a sample of the store's clock the process. "" means a fresh id. A lease
 	// that acquires has the tenure's own id.
 	Owner string
+	// Why, of a revocation, is stored with the break. Now frees the name at once; it is
+	// a declared exception to exclusion (PROTOCOL S11.2).
+	Why string
+	Now bool
+	// Label is shown to people: at most MaxLabel printable bytes.
+	Label string
+
+	// The others are for an invocation.
+
+	// MemoFailures stores what failed work left, and takes it as found if there is no result.
+	MemoFailures bool
+	// WithoutLease lets a remote do the work even if its lease cannot be maintained,
+	// or if it was given no Holder.
+	WithoutLease bool
+}
+
+// Config describes one machine. New validates it once and names every bad
+// field; after that it never changes.
+type Config struct {
+	Machine MachineKind
+	Terms
+
+	// StampUnit is the resolution of the store's modification times. From
+	// CoarseStamp on, the least TTL is MinTTLCoarse.
+	StampUnit Duration
+
+	// The fields from here to Creates are for strict.
+
+	// Boot names this boot of this machine, and its time namespace. Mono must then be
+	// the boot clock, and Wall this machine's wall clock. It is "" if there is no such
+	// clock, if the store's stamps are not of this machine's wall clock, or if a put that
+	// was given up can land later in this store: a late beat on top of a newer one would
+	// show an older time.
+	Boot string
 	// LastEpoch is the version by which this process released the name, alone, and
 	// LastAt is the Mono at which that was sent. While that is recent, the machine
 	// claims without an observation. 0 means none.
@@ -70,22 +93,9 @@ type Config struct {
 	// LockFilePresent says that there is a lock.json under the name. The machine reads it
 	// before a claim and at each renewal, and yields to a fresh foreign writer in it.
 	LockFilePresent bool
-	// Why, of a revocation, is stored with the break. Now frees the name at once; it is
-	// a declared exception to exclusion (PROTOCOL S11.2).
-	Why string
-	Now bool
-	// Label is shown to people: at most MaxLabel printable bytes.
-	Label string
 
-	// The fields from here to Creates are for an invocation.
-
-	// MemoFailures stores what failed work left, and takes it as found if there is no result.
-	MemoFailures bool
-	// WithoutLease lets a remote do the work even if its lease cannot be maintained,
-	// or if it was given no Holder.
-	WithoutLease bool
-	// Creates says that the store supports create-if-absent: the first result wins.
-	// Strict needs that anyway.
+	// Creates, of an invocation, says that the store supports create-if-absent: the first
+	// result wins. Strict needs that anyway.
 	Creates bool
 
 	// The fields from here to Transfers are for a client.

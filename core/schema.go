@@ -245,10 +245,9 @@ type Event struct {
 	Key []byte
 	// RetryAfter, of answer: how long the store asks to be left alone.
 	RetryAfter Duration
-	// Terms, of a command that begins something: the name and what is asked of it. They
-	// are a Config without what the client's own Config says: Machine, Host, PID, TID,
-	// Boot, StampUnit and Seed. Protocol 0 is auto.
-	Terms *Config
+	// Terms, of a command that begins something: the name and what is asked of it. Their
+	// message is that of a Config with nothing else.
+	Terms *Terms
 }
 
 // ActionKind says what the host must do, or what the machine tells it.

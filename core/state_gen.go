@@ -9,32 +9,14 @@ import (
 // WriteState writes the state of x.
 func (x *Config) WriteState(w *StateWriter) {
 	w.Uint(uint64(x.Machine))
-	w.Uint(uint64(x.Protocol))
-	w.Text(x.Name)
-	w.Int(int64(x.TTL))
-	w.Int(int64(x.Margin))
-	w.Int(int64(x.AcquireMargin))
-	w.Int(int64(x.FleetExpire))
-	w.Uint(uint64(x.Renewal))
-	w.Uint(uint64(x.Expiry))
+	x.Terms.WriteState(w)
 	w.Int(int64(x.StampUnit))
-	w.Text(string(x.Holder))
-	w.Uint(uint64(x.Role))
-	w.Int(int64(x.StampSpread))
 	w.Text(x.Boot)
-	w.Bool(x.OnSession)
-	w.Uint(uint64(x.Epoch))
-	w.Text(x.Owner)
 	w.Uint(uint64(x.LastEpoch))
 	w.Int(x.LastAt)
 	w.Uint(x.SeenFingerprint)
 	w.Int(x.SeenSince)
 	w.Bool(x.LockFilePresent)
-	w.Text(x.Why)
-	w.Bool(x.Now)
-	w.Text(x.Label)
-	w.Bool(x.MemoFailures)
-	w.Bool(x.WithoutLease)
 	w.Bool(x.Creates)
 	w.Bool(x.OwnStore)
 	w.Bool(x.NoCreate)
@@ -50,6 +32,29 @@ func (x *Config) WriteState(w *StateWriter) {
 	if w.IsExact() {
 		w.Bytes(x.Seed[:])
 	}
+}
+
+// WriteState writes the state of x.
+func (x *Terms) WriteState(w *StateWriter) {
+	w.Uint(uint64(x.Protocol))
+	w.Text(x.Name)
+	w.Int(int64(x.TTL))
+	w.Int(int64(x.Margin))
+	w.Int(int64(x.AcquireMargin))
+	w.Int(int64(x.FleetExpire))
+	w.Uint(uint64(x.Renewal))
+	w.Uint(uint64(x.Expiry))
+	w.Text(string(x.Holder))
+	w.Uint(uint64(x.Role))
+	w.Int(int64(x.StampSpread))
+	w.Bool(x.OnSession)
+	w.Uint(uint64(x.Epoch))
+	w.Text(x.Owner)
+	w.Text(x.Why)
+	w.Bool(x.Now)
+	w.Text(x.Label)
+	w.Bool(x.MemoFailures)
+	w.Bool(x.WithoutLease)
 }
 
 // WriteState writes the state of x.

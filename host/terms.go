@@ -121,8 +121,8 @@ func (h *Host) judge(cfg *core.Config) {
 // machineConfig returns what the Configs of all machines have in common.
 func (h *Host) machineConfig(kind core.MachineKind, protocol core.Protocol) (core.Config, error) {
 	cfg := core.Config{
-		Machine: kind, Protocol: protocol, StampUnit: h.store.StampUnit(),
-		Host: h.origin.host, PID: h.origin.pid, TID: uint64(os.Getpid()),
+		Machine: kind, Terms: core.Terms{Protocol: protocol}, StampUnit: h.store.StampUnit(), Host: h.origin.host, PID: h.origin.pid,
+		TID: uint64(os.Getpid()),
 	}
 	if _, err := io.ReadFull(h.rand, cfg.Seed[:]); err != nil {
 		return cfg, fmt.Errorf("mopslock: host: no randomness for a holder id: %w", err)

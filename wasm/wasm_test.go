@@ -56,8 +56,9 @@ func testGuest(tb testing.TB) *Guest {
 
 func leaseConfig(seed byte) core.Config {
 	return core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "nightly/report", TTL: core.TTL(time.Minute),
-		Seed: [16]byte{seed, 1}, Host: "host.example.org", PID: "4711", TID: 4711,
+		Machine: core.MachineLease,
+		Terms:   core.Terms{Protocol: core.ProtocolLastWriter, Name: "nightly/report", TTL: core.TTL(time.Minute)}, Seed: [16]byte{seed, 1},
+		Host: "host.example.org", PID: "4711", TID: 4711,
 	}
 }
 

@@ -97,9 +97,12 @@ func judgedUnder(protocol core.Protocol, name string, terms host.Terms) error {
 		ttl = core.TTLDefault // said already
 	}
 	_, err := machines.New(core.Config{
-		Machine: core.MachineLease, Protocol: protocol, Name: name,
-		TTL: ttl, Margin: max(0, terms.Margin), AcquireMargin: terms.AcquireMargin, FleetExpire: terms.FleetExpire,
-		Seed: [16]byte{1}, // any: this one is judged and thrown away
+		Machine: core.MachineLease,
+		Terms: core.Terms{
+			Protocol: protocol, Name: name, TTL: ttl, Margin: max(0, terms.Margin), AcquireMargin: terms.AcquireMargin,
+			FleetExpire: terms.FleetExpire,
+		},
+		Seed: [16]byte{1},
 	})
 	return err
 }

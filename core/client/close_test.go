@@ -12,12 +12,12 @@ import (
 func TestCloseWithoutSlots(t *testing.T) {
 	p := newProcessOf(t, newBucket(), core.Config{Seed: [16]byte{1}, OwnStore: true, InFlight: 2})
 	q := newProcess(t, p.bucket, 2)
-	q.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+	q.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever})
 	q.now += int64(10 * core.Second)
 	p.now = q.now
-	p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever}) // takes a sample of the store's clock
+	p.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever}) // takes a sample of the store's clock
 	p.holds = all
-	p.begin(core.EventAcquire, core.Config{Name: "m"}, core.Event{Wait: core.Forever})
+	p.begin(core.EventAcquire, core.Terms{Name: "m"}, core.Event{Wait: core.Forever})
 	p.told = nil
 	p.do(core.Event{Kind: core.EventClose})
 	p.until(p.now + int64(3*core.Second))
@@ -41,13 +41,13 @@ func TestTidyingLeavesTheStoreAlone(t *testing.T) {
 			return core.ClassNone
 		}
 		b.objects["_mopslock/store.json"] = world.Object{Body: []byte(`{"v": 1, "create": "honoured"}`)}
-		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever})
 		for p.latest[core.ActionHeld].Claim == 0 && p.Wake != 0 {
 			p.until(p.Wake)
 		}
 		tried := b.fails
 		b.rest, b.fails = core.Minute, func(*core.Action) core.Class { return core.ClassThrottled }
-		p.begin(core.EventLook, core.Config{Name: "n"}, core.Event{})
+		p.begin(core.EventLook, core.Terms{Name: "n"}, core.Event{})
 		b.fails = tried
 		if closes {
 			p.told = nil
@@ -74,7 +74,7 @@ func TestHurry(t *testing.T) {
 	}{{0, 100 * core.Second}, {core.EventCancel, 2 * core.Second}, {core.EventClose, 2 * core.Second}, {core.EventLeave, 2 * core.Second}} {
 		b := newBucket()
 		p := newProcess(t, b, 1)
-		claim := p.begin(core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolLastWriter}, core.Event{Wait: core.Forever})
+		claim := p.begin(core.EventAcquire, core.Terms{Name: "n", Protocol: core.ProtocolLastWriter}, core.Event{Wait: core.Forever})
 		p.until(p.now + int64(core.Second))
 		b.fails = func(a *core.Action) core.Class {
 			if a.Kind == core.ActionPut {

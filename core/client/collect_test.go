@@ -12,7 +12,7 @@ func (p *process) round() int { return p.roundBy(core.ExpiryCalibrated) }
 func (p *process) roundBy(clock core.Expiry) int {
 	p.t.Helper()
 	before := p.sent
-	n := p.begin(core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolStrict, Expiry: clock}, core.Event{Wait: core.Forever})
+	n := p.begin(core.EventAcquire, core.Terms{Name: "n", Protocol: core.ProtocolStrict, Expiry: clock}, core.Event{Wait: core.Forever})
 	p.do(core.Event{Kind: core.EventRelease, Claim: n})
 	p.now += int64(core.Second / 1000)
 	return p.sent - before

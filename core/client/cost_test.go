@@ -74,7 +74,9 @@ func theClient(t testing.TB) core.Stepper {
 
 func theMachine(t testing.TB) core.Stepper {
 	t.Helper()
-	m, err := machines.New(core.Config{Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: "n", Seed: [16]byte{1}, Host: "h", PID: "1"})
+	m, err := machines.New(core.Config{Machine: core.MachineLease, Terms: core.Terms{
+		Protocol: core.ProtocolStrict, Name: "n",
+	}, Seed: [16]byte{1}, Host: "h", PID: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,7 @@ func theMachine(t testing.TB) core.Stepper {
 var acquire = core.Event{Kind: core.EventAcquire, Wait: core.Forever}
 
 func ofClient(ev core.Event) core.Event {
-	ev.Claim, ev.Terms = 1, &core.Config{Name: "n"}
+	ev.Claim, ev.Terms = 1, &core.Terms{Name: "n"}
 	return ev
 }
 
@@ -124,7 +126,7 @@ func TestRememberedNamesAreSmall(t *testing.T) {
 	const names, most = 3 * 16_384, 320 // bytes of heap
 	p := newProcessOf(t, newBucket(), core.Config{Seed: [16]byte{1}, OwnStore: true, Remembers: true, Boot: "b"})
 	q := newProcess(t, newBucket(), 2)
-	q.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{})
+	q.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{})
 	taken := maps.Clone(q.bucket.objects)
 	heap := func() (bytes int64) {
 		var m runtime.MemStats
@@ -139,14 +141,14 @@ func TestRememberedNamesAreSmall(t *testing.T) {
 		p.told = p.told[:0]
 		name := fmt.Sprintf("name-%07d", i)
 		if i%2 == 0 {
-			claim := p.begin(core.EventAcquire, core.Config{Name: name, OnSession: true}, core.Event{Wait: core.Forever})
+			claim := p.begin(core.EventAcquire, core.Terms{Name: name, OnSession: true}, core.Event{Wait: core.Forever})
 			p.do(core.Event{Kind: core.EventRelease, Claim: claim})
 			continue
 		}
 		for key, object := range taken {
 			p.bucket.objects[name+strings.TrimPrefix(key, "n")] = object
 		}
-		p.begin(core.EventAcquire, core.Config{Name: name}, core.Event{})
+		p.begin(core.EventAcquire, core.Terms{Name: name}, core.Event{})
 	}
 	p.hears(fmt.Sprint(names, " refused held held"))
 	if each := (heap() - before) / 16_384; each > most {
@@ -165,7 +167,7 @@ func TestNamesAreForgottenInOrderOfUse(t *testing.T) {
 	p := newProcess(t, newBucket(), 1)
 	release := func(name string) (requests int) {
 		before := p.sent
-		claim := p.begin(core.EventAcquire, core.Config{Name: name}, core.Event{Wait: core.Forever})
+		claim := p.begin(core.EventAcquire, core.Terms{Name: name}, core.Event{Wait: core.Forever})
 		requests = p.sent - before
 		p.do(core.Event{Kind: core.EventRelease, Claim: claim})
 		return requests
@@ -195,13 +197,13 @@ func TestLeasesAtRestAreSmall(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprint("name-", i)
 	}
-	p.begin(core.EventAcquire, core.Config{Name: "first", OnSession: true}, core.Event{Wait: core.Forever})
+	p.begin(core.EventAcquire, core.Terms{Name: "first", OnSession: true}, core.Event{Wait: core.Forever})
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	bucket := p.bucket.objects
 	for _, name := range names {
 		maps.DeleteFunc(bucket, func(key string, _ world.Object) bool { return !strings.HasPrefix(key, core.SessionPrefix) })
-		p.begin(core.EventAcquire, core.Config{Name: name, OnSession: true}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: name, OnSession: true}, core.Event{Wait: core.Forever})
 		p.told = p.told[:0]
 	}
 	p.Claims = nil // what the host knows is its own

@@ -23,7 +23,7 @@ func TestCrowds(t *testing.T) {
 	t.Run("wait for one name, and each has it in turn", func(t *testing.T) {
 		p := newProcessOf(t, newBucket(), config)
 		for range crowd {
-			p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+			p.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever})
 		}
 		p.until(p.now + int64(core.Second))
 		for claim := range uint64(crowd) {
@@ -40,7 +40,7 @@ func TestCrowds(t *testing.T) {
 		p = newProcessOf(t, p.bucket, core.Config{Seed: [16]byte{1}})
 		p.holds = func(a *core.Action) bool { return a.Key == "_mopslock/store.json" }
 		for n := range crowd {
-			p.begin(core.EventAcquire, core.Config{Name: fmt.Sprint("n", n)}, core.Event{Wait: core.Forever})
+			p.begin(core.EventAcquire, core.Terms{Name: fmt.Sprint("n", n)}, core.Event{Wait: core.Forever})
 		}
 		p.letGo()
 		p.until(p.now + int64(core.Second))
@@ -50,7 +50,7 @@ func TestCrowds(t *testing.T) {
 		p := newProcessOf(t, newBucket(), config)
 		p.holds = all
 		for n := range crowd {
-			p.begin(core.EventAcquire, core.Config{Name: fmt.Sprint("n", n)}, core.Event{Wait: 3 * core.Second})
+			p.begin(core.EventAcquire, core.Terms{Name: fmt.Sprint("n", n)}, core.Event{Wait: 3 * core.Second})
 		}
 		p.now += int64(4 * core.Second)
 		for range crowd {
@@ -65,10 +65,10 @@ func TestCrowds(t *testing.T) {
 	t.Run("hear of one change", func(t *testing.T) {
 		p := newProcessOf(t, newBucket(), config)
 		for range crowd {
-			p.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+			p.begin(core.EventWatch, core.Terms{Name: "n"}, core.Event{})
 		}
 		p.told = nil
-		newProcess(t, p.bucket, 2).begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{})
+		newProcess(t, p.bucket, 2).begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{})
 		for range 2 { // the first says that it watches
 			for _, key := range slices.Clone(p.Watched) {
 				p.do(core.Event{Kind: core.EventChanged, Key: []byte(key)})
@@ -79,7 +79,7 @@ func TestCrowds(t *testing.T) {
 	t.Run("have a permit of one name, and lose it with their session", func(t *testing.T) {
 		p := newProcessOf(t, newBucket(), config)
 		for range crowd {
-			p.begin(core.EventPermit, core.Config{Name: "s"}, core.Event{Wait: core.Forever, Capacity: crowd, Width: 1})
+			p.begin(core.EventPermit, core.Terms{Name: "s"}, core.Event{Wait: core.Forever, Capacity: crowd, Width: 1})
 		}
 		p.until(p.now + int64(core.Second))
 		if got := strings.Count(p.heard(), " held"); got != crowd+1 { // and the session

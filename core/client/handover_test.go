@@ -30,7 +30,7 @@ func TestWhence(t *testing.T) {
 		for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
 			b := newBucket()
 			p, other := newProcess(t, b, 1), newProcess(t, b, 2)
-			terms := core.Config{Name: "n", Protocol: protocol}
+			terms := core.Terms{Name: "n", Protocol: protocol}
 			claim := p.begin(acquire, terms, core.Event{})
 			p.until(p.now + second)
 			if a := p.latest[core.ActionHeld]; a.Origin != core.OriginFree || a.Took != 0 {
@@ -48,7 +48,7 @@ func TestWhence(t *testing.T) {
 			switch tc.ends {
 			case "broken", "broken now":
 				other.now = freed
-				other.begin(core.EventBreak, core.Config{Name: "n", Why: "stuck", Now: tc.ends != "broken"}, core.Event{})
+				other.begin(core.EventBreak, core.Terms{Name: "n", Why: "stuck", Now: tc.ends != "broken"}, core.Event{})
 			case "released":
 				p.do(core.Event{Kind: core.EventRelease, Claim: claim})
 			}
@@ -83,7 +83,7 @@ func TestWhence(t *testing.T) {
 func TestWhenceOfNext(t *testing.T) {
 	b := newBucket()
 	p := newProcess(t, b, 1)
-	terms := core.Config{Name: "n", Protocol: core.ProtocolStrict}
+	terms := core.Terms{Name: "n", Protocol: core.ProtocolStrict}
 	one := p.begin(core.EventAcquire, terms, core.Event{})
 	two := p.begin(core.EventAcquire, terms, core.Event{Wait: core.Forever})
 	p.begin(core.EventAcquire, terms, core.Event{Wait: core.Forever})

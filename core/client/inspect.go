@@ -17,7 +17,7 @@ const watchPoll = core.Second
 type inspectRole struct {
 	base.Shared
 	kind    core.EventKind // look, watch or break
-	terms   core.Config
+	terms   core.Terms
 	wanted  core.Protocol  // 0 is however the name is kept
 	strict  *core.Observed // what the versions say, while the record is read
 	last    shown          // what a watch has shown; its state is 0 before the first
@@ -41,7 +41,7 @@ func (b *pending) parseInspect(ev *core.Event) error {
 	b.machine = core.MachineInspection
 	b.query.Protocol = max(b.query.Protocol, core.ProtocolStrict) // one that does not exist is refused
 	if ev.Kind != core.EventBreak {
-		*t = core.Config{Name: t.Name}
+		*t = core.Terms{Name: t.Name}
 		return nil
 	}
 	if b.machine = core.MachineRevocation; t.Why == "" && b.as.(*inspectRole).wanted != core.ProtocolStrict {
@@ -69,12 +69,12 @@ func (k *inspectRole) read(c *Client, cl *claim) {
 	case c.cfg.NoList:
 		cl.refuseStrict(c)
 	default:
-		k.run(c, cl, core.MachineInspection, core.Config{Name: cl.name.text})
+		k.run(c, cl, core.MachineInspection, core.Terms{Name: cl.name.text})
 	}
 }
 
 // run begins a machine that does one thing.
-func (k *inspectRole) run(c *Client, cl *claim, kind core.MachineKind, t core.Config) {
+func (k *inspectRole) run(c *Client, cl *claim, kind core.MachineKind, t core.Terms) {
 	cl.protocol = core.ProtocolStrict
 	cfg := machineConfig(&c.cfg, kind, cl.protocol, &t)
 	m, err := c.machine(cfg)
@@ -151,7 +151,7 @@ func (k *inspectRole) broke(c *Client, cl *claim, epoch core.Epoch) {
 		k.readRecord(c, cl)
 		return
 	}
-	k.run(c, cl, core.MachineInspection, core.Config{Name: cl.name.text})
+	k.run(c, cl, core.MachineInspection, core.Terms{Name: cl.name.text})
 }
 
 // after ends a break. If the name could not be read, it is broken all the same.
@@ -233,7 +233,7 @@ func (k *inspectRole) breaks(c *Client, cl *claim, s *core.Observed) {
 	case k.terms.Holder != "" && string(s.Holder) != string(k.terms.Holder):
 		a.Reason = core.ReasonHeld
 	default:
-		cfg := machineConfig(&c.cfg, core.MachineLease, core.ProtocolLastWriter, &core.Config{
+		cfg := machineConfig(&c.cfg, core.MachineLease, core.ProtocolLastWriter, &core.Terms{
 			Name: cl.name.text, Holder: core.HolderID(s.Holder), TTL: core.TTL(s.TTL), Role: core.RoleOwner,
 		})
 		m, err := c.machine(cfg)

@@ -15,25 +15,25 @@ func TestLooks(t *testing.T) {
 	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
 		b := newBucket()
 		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
-		q.begin(core.EventLook, core.Config{Name: "n"}, core.Event{})
+		q.begin(core.EventLook, core.Terms{Name: "n"}, core.Event{})
 		q.hears("1 seen vacant")
-		watching := q.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+		watching := q.begin(core.EventWatch, core.Terms{Name: "n"}, core.Event{})
 		q.hears("2 seen vacant")
-		p.begin(core.EventAcquire, core.Config{Name: "n", Protocol: protocol}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "n", Protocol: protocol}, core.Event{Wait: core.Forever})
 		p.until(p.now + int64(core.Second))
 		p.hears("1 held")
 		q.until(p.now + int64(2*core.Second))
 		q.hears("2 seen held")
-		q.begin(core.EventBreak, core.Config{Name: "n", Why: "stuck", Holder: "other"}, core.Event{})
+		q.begin(core.EventBreak, core.Terms{Name: "n", Why: "stuck", Holder: "other"}, core.Event{})
 		q.hears("3 refused held held")
-		q.begin(core.EventBreak, core.Config{Name: "n", Why: "stuck"}, core.Event{})
+		q.begin(core.EventBreak, core.Terms{Name: "n", Why: "stuck"}, core.Event{})
 		state := map[core.Protocol]string{core.ProtocolStrict: "broken", core.ProtocolLastWriter: "released"}[protocol]
 		q.hears("4 seen " + state + "; 4 broken")
 		q.until(q.now + int64(2*core.Second))
 		q.hears("2 seen " + state)
 		p.until(p.now + int64(60*core.Second))
 		p.hears("1 lost " + state + " " + state)
-		q.begin(core.EventBreak, core.Config{Name: "n", Why: "stuck"}, core.Event{})
+		q.begin(core.EventBreak, core.Terms{Name: "n", Why: "stuck"}, core.Event{})
 		q.hears("5 refused vacant " + state)
 		q.do(core.Event{Kind: core.EventCancel, Claim: watching})
 		q.hears("2 refused cancelled")
@@ -47,7 +47,7 @@ func leaves(t *testing.T, b *bucket, protocol core.Protocol, released bool) {
 	t.Helper()
 	alone := newBucket()
 	p := newProcess(t, alone, byte(10+protocol))
-	claim := p.begin(core.EventAcquire, core.Config{Name: "n", Protocol: protocol}, core.Event{Wait: core.Forever})
+	claim := p.begin(core.EventAcquire, core.Terms{Name: "n", Protocol: protocol}, core.Event{Wait: core.Forever})
 	p.until(p.now + int64(core.Second))
 	if released {
 		p.do(core.Event{Kind: core.EventRelease, Claim: claim})
@@ -86,7 +86,7 @@ func TestLookHoweverItIsKept(t *testing.T) {
 		}
 		p := newProcess(t, b, 1)
 		p.now += int64(2 * core.Second)
-		p.begin(core.EventLook, core.Config{Name: "n", Protocol: tc.asks}, core.Event{})
+		p.begin(core.EventLook, core.Terms{Name: "n", Protocol: tc.asks}, core.Event{})
 		seen := p.latest[core.ActionSeen]
 		if got := fmt.Sprint(seen.Protocol, " ", seen.Observed.State); got != tc.want || !p.Client.Idle() {
 			t.Errorf("%+v: seen %s", tc, got)
@@ -101,18 +101,18 @@ func TestLookThatFails(t *testing.T) {
 		want := []core.Reason{core.ReasonUnreachable, core.ReasonUnusable}[i]
 		for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
 			b.fails = func(*core.Action) core.Class { return class }
-			p.begin(core.EventLook, core.Config{Name: "n", Protocol: protocol}, core.Event{})
+			p.begin(core.EventLook, core.Terms{Name: "n", Protocol: protocol}, core.Event{})
 			if a := p.latest[core.ActionRefused]; a.Reason != want || a.Claim != p.last || a.Class != class {
 				t.Errorf("%v %v: %v %v", protocol, class, a.Reason, a.Class)
 			}
 		}
 	}
-	p.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{}) // a store that has never answered a read for good ends a watch
+	p.begin(core.EventWatch, core.Terms{Name: "n"}, core.Event{}) // a store that has never answered a read for good ends a watch
 	if a := p.latest[core.ActionRefused]; a.Reason != core.ReasonUnusable || a.Claim != p.last {
 		t.Errorf("a watch: %v", a.Reason)
 	}
 	b.fails = nil
-	watching := p.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+	watching := p.begin(core.EventWatch, core.Terms{Name: "n"}, core.Event{})
 	for _, class := range []core.Class{core.ClassUnauthorized, core.ClassNoSuchStore, core.ClassUnreachable} {
 		p.told = nil
 		b.fails = func(*core.Action) core.Class { return class }
@@ -124,7 +124,7 @@ func TestLookThatFails(t *testing.T) {
 		}
 	}
 	if _, err := p.Client.Step(core.Instant{Mono: p.now}, core.Event{
-		Kind: core.EventLook, Claim: p.last + 1, Terms: &core.Config{Name: "n", Protocol: 7},
+		Kind: core.EventLook, Claim: p.last + 1, Terms: &core.Terms{Name: "n", Protocol: 7},
 	}); err == nil {
 		t.Error("looked by a protocol that does not exist")
 	}
@@ -135,8 +135,8 @@ func TestLookThatFails(t *testing.T) {
 func TestWatchOfKeys(t *testing.T) {
 	b := newBucket()
 	p, q := newProcess(t, b, 1), newProcessOf(t, b, core.Config{Seed: [16]byte{2}, OwnStore: true, Watches: true})
-	watching := q.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
-	claim := p.begin(core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolStrict}, core.Event{})
+	watching := q.begin(core.EventWatch, core.Terms{Name: "n"}, core.Event{})
+	claim := p.begin(core.EventAcquire, core.Terms{Name: "n", Protocol: core.ProtocolStrict}, core.Event{})
 	q.hears("1 seen vacant")
 	changed := func(key string) {
 		t.Helper()
@@ -187,11 +187,11 @@ func newest(b *bucket) string {
 func TestWatchOfCompanion(t *testing.T) {
 	b := newBucket()
 	p, q, r := newProcess(t, b, 1), newProcess(t, b, 2), newProcess(t, b, 3)
-	terms := core.Config{Name: "n", Protocol: core.ProtocolLastWriter}
+	terms := core.Terms{Name: "n", Protocol: core.ProtocolLastWriter}
 	p.begin(core.EventAcquire, terms, core.Event{})
 	p.until(p.now + int64(core.Second))
 	q.now, r.now = p.now, p.now
-	r.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+	r.begin(core.EventWatch, core.Terms{Name: "n"}, core.Event{})
 	terms.Holder = p.holder
 	q.begin(core.EventAccompany, terms, core.Event{})
 	for range 40 {
@@ -208,7 +208,7 @@ func TestWatchOfCompanion(t *testing.T) {
 func TestWatchesSpread(t *testing.T) {
 	p := newProcess(t, newBucket(), 1)
 	for range 20 {
-		p.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+		p.begin(core.EventWatch, core.Terms{Name: "n"}, core.Event{})
 	}
 	at := map[int64]bool{}
 	for end := p.now + int64(core.Second*3/2); p.Wake < end; {
@@ -227,10 +227,10 @@ func TestBreakLetsWaiterIn(t *testing.T) {
 		for _, ends := range []string{"fails", "cancel", "close"} {
 			b := newBucket()
 			p, q := newProcess(t, b, 1), newProcess(t, b, 2)
-			p.begin(core.EventAcquire, core.Config{Name: "n", Protocol: protocol}, core.Event{})
+			p.begin(core.EventAcquire, core.Terms{Name: "n", Protocol: protocol}, core.Event{})
 			p.until(p.now + int64(core.Second))
 			q.now = p.now
-			q.begin(core.EventAcquire, core.Config{Name: "n", Protocol: protocol}, core.Event{Wait: core.Forever})
+			q.begin(core.EventAcquire, core.Terms{Name: "n", Protocol: protocol}, core.Event{Wait: core.Forever})
 			q.told = nil
 			written := false
 			b.fails = func(a *core.Action) core.Class {
@@ -245,7 +245,7 @@ func TestBreakLetsWaiterIn(t *testing.T) {
 				}
 				return 0
 			}
-			breaking := q.begin(core.EventBreak, core.Config{Name: "n", Why: "stuck", Now: true}, core.Event{})
+			breaking := q.begin(core.EventBreak, core.Terms{Name: "n", Why: "stuck", Now: true}, core.Event{})
 			if ends != "fails" { // the answer to the write, and then not that to the read
 				kept := q.kept
 				q.kept = nil
@@ -291,7 +291,7 @@ func TestBreakOfRecord(t *testing.T) {
 			object := b.objects["n/lock.json"]
 			other := newBucket()
 			p := newProcess(t, other, 9)
-			p.begin(core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolLastWriter}, core.Event{})
+			p.begin(core.EventAcquire, core.Terms{Name: "n", Protocol: core.ProtocolLastWriter}, core.Event{})
 			p.until(p.now + int64(core.Second))
 			object.Body = other.objects["n/lock.json"].Body
 			b.objects["n/lock.json"] = object
@@ -308,7 +308,7 @@ func TestBreakOfRecord(t *testing.T) {
 		p := newProcess(t, b, 1)
 		p.now += int64(2 * core.Second)
 		p.holds = all
-		p.begin(core.EventBreak, core.Config{Name: "n", Protocol: core.ProtocolLastWriter}, core.Event{})
+		p.begin(core.EventBreak, core.Terms{Name: "n", Protocol: core.ProtocolLastWriter}, core.Event{})
 		if tc.then != nil {
 			tc.then(b)
 		}
@@ -326,15 +326,15 @@ func TestBreakOfRecord(t *testing.T) {
 func TestLookAtSemaphore(t *testing.T) {
 	b := newBucket()
 	p := newProcess(t, b, 1)
-	claim := p.begin(core.EventPermit, core.Config{Name: "n"}, core.Event{Capacity: 2, Width: 1, Weight: 1, Wait: core.Forever})
-	p.begin(core.EventLook, core.Config{Name: "n"}, core.Event{})
+	claim := p.begin(core.EventPermit, core.Terms{Name: "n"}, core.Event{Capacity: 2, Width: 1, Weight: 1, Wait: core.Forever})
+	p.begin(core.EventLook, core.Terms{Name: "n"}, core.Event{})
 	held := p.latest[core.ActionSeen]
 	if held.Observed.Held != 1 || held.Observed.State != core.ObservedHeld {
 		t.Errorf("%+v", held.Observed)
 	}
 	p.do(core.Event{Kind: core.EventRelease, Claim: claim})
 	leaves(t, b, core.ProtocolLastWriter, false)
-	p.begin(core.EventLook, core.Config{Name: "n"}, core.Event{})
+	p.begin(core.EventLook, core.Terms{Name: "n"}, core.Event{})
 	if a := p.latest[core.ActionSeen]; a.Protocol != core.ProtocolStrict || a.Observed.Capacity != 2 || a.Observed.State != core.ObservedVacant {
 		t.Errorf("%v %+v", a.Protocol, a.Observed)
 	}
@@ -348,10 +348,10 @@ func TestLooksDoNotRest(t *testing.T) {
 		p := newProcess(t, b, 1)
 		b.rest = core.Second
 		b.fails = func(*core.Action) core.Class { return core.ClassThrottled }
-		p.begin(core.EventAcquire, core.Config{Name: "other"}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "other"}, core.Event{Wait: core.Forever})
 		b.fails = nil
 		p.sent, p.holds = 0, all
-		p.begin(kind, core.Config{Name: "n", Why: "stuck"}, core.Event{})
+		p.begin(kind, core.Terms{Name: "n", Why: "stuck"}, core.Event{})
 		if p.sent != want {
 			t.Errorf("%v: %d requests", kind, p.sent)
 		}
@@ -364,7 +364,7 @@ func TestWatchIsToldOfChanges(t *testing.T) {
 	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
 		b := newBucket()
 		q := newProcessOf(t, b, core.Config{Seed: [16]byte{2}, OwnStore: true, Watches: true})
-		q.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+		q.begin(core.EventWatch, core.Terms{Name: "n"}, core.Event{})
 		changed := func() {
 			for _, key := range slices.Clone(q.Watched) {
 				q.do(core.Event{Kind: core.EventChanged, Key: []byte(key)})
@@ -399,7 +399,7 @@ func TestWatchIsToldOfChanges(t *testing.T) {
 func TestWatchLeavesTheStoreAlone(t *testing.T) {
 	b := newBucket()
 	p := newProcess(t, b, 1)
-	p.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+	p.begin(core.EventWatch, core.Terms{Name: "n"}, core.Event{})
 	b.rest = core.Minute
 	b.fails = func(*core.Action) core.Class { return core.ClassThrottled }
 	p.until(p.now + int64(2*core.Second))

@@ -14,7 +14,7 @@ import (
 
 func (p *process) permit(wait core.Duration, weight uint32) uint64 {
 	p.t.Helper()
-	return p.begin(core.EventPermit, core.Config{Name: "s"}, core.Event{Wait: wait, Capacity: 2, Width: 1, Weight: weight})
+	return p.begin(core.EventPermit, core.Terms{Name: "s"}, core.Event{Wait: wait, Capacity: 2, Width: 1, Weight: weight})
 }
 
 func TestPermits(t *testing.T) {
@@ -52,13 +52,13 @@ func TestPermits(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	p := newProcess(t, newBucket(), 1)
-	p.begin(core.EventLimit, core.Config{Name: "s"}, core.Event{StoreLimit: 1})
+	p.begin(core.EventLimit, core.Terms{Name: "s"}, core.Event{StoreLimit: 1})
 	p.hears("1 limited")
 	p.permit(core.Forever, 1)
 	p.permit(0, 1)
 	p.hears("0 held; 2 held; 3 refused full held")
 	p.sent = 0
-	p.begin(core.EventLimit, core.Config{Name: "s", TTL: core.TTL(30 * core.Second)}, core.Event{})
+	p.begin(core.EventLimit, core.Terms{Name: "s", TTL: core.TTL(30 * core.Second)}, core.Event{})
 	if p.hears("4 limited"); p.sent != 1 {
 		t.Errorf("%d requests of the machine that knows the name", p.sent)
 	}
@@ -74,15 +74,15 @@ func TestPermitFaults(t *testing.T) {
 		"limit: more than":        {Kind: core.EventLimit, StoreLimit: 1 << 40},
 		"weight and spare 5":      {Width: 1, Capacity: 4, Weight: 5},
 		"label":                   {Width: 1, Capacity: 4, Label: []byte("\n")},
-		"ttl":                     {Width: 1, Capacity: 4, Terms: &core.Config{Name: "s", TTL: 1}},
-		"a permit's label":        {Width: 1, Capacity: 4, Terms: &core.Config{Name: "s", Label: "l"}},
-		"only strict":             {Width: 1, Capacity: 4, Terms: &core.Config{Name: "s", Protocol: core.ProtocolLastWriter}},
+		"ttl":                     {Width: 1, Capacity: 4, Terms: &core.Terms{Name: "s", TTL: 1}},
+		"a permit's label":        {Width: 1, Capacity: 4, Terms: &core.Terms{Name: "s", Label: "l"}},
+		"only strict":             {Width: 1, Capacity: 4, Terms: &core.Terms{Name: "s", Protocol: core.ProtocolLastWriter}},
 	} {
 		if ev.Claim = 1; ev.Kind == 0 {
 			ev.Kind = core.EventPermit
 		}
 		if ev.Terms == nil {
-			ev.Terms = &core.Config{Name: "s"}
+			ev.Terms = &core.Terms{Name: "s"}
 		}
 		before := string(p.Client.AppendState(nil))
 		_, err := p.Client.Step(core.Instant{Mono: p.now, Wall: wallBase}, ev)
@@ -107,7 +107,7 @@ func TestPermitFaults(t *testing.T) {
 // session's beat, and not its own object, is none for it either.
 func TestCrowdWithoutASession(t *testing.T) {
 	for _, refused := range []core.ActionKind{core.ActionPut, core.ActionCreate} {
-		for kind, terms := range map[core.EventKind]core.Config{core.EventAcquire: {OnSession: true}, core.EventPermit: {}} {
+		for kind, terms := range map[core.EventKind]core.Terms{core.EventAcquire: {OnSession: true}, core.EventPermit: {}} {
 			b := newBucket()
 			p := newProcess(t, b, 1)
 			ofSession := func(a *core.Action) bool { return strings.HasPrefix(a.Key, core.SessionPrefix) }
@@ -166,7 +166,7 @@ func TestManyPermits(t *testing.T) {
 	many := func(of *process, n int, with core.Event) {
 		with.Capacity, with.Width = 12, 1
 		for range n {
-			of.begin(core.EventPermit, core.Config{Name: "s"}, with)
+			of.begin(core.EventPermit, core.Terms{Name: "s"}, with)
 		}
 	}
 	isList := func(a *core.Action) bool { return a.Kind == core.ActionGet }
@@ -223,7 +223,7 @@ func TestPermitsOfTwoTTLs(t *testing.T) {
 	p := newProcess(t, newBucket(), 1)
 	one := p.permit(0, 2)
 	p.do(core.Event{Kind: core.EventEnded, Claim: one, Outcome: core.OutcomeYes}) // of work, and changes nothing
-	p.begin(core.EventPermit, core.Config{Name: "s", TTL: core.TTL(30 * core.Second)}, core.Event{Wait: core.Forever, Capacity: 2, Width: 1})
+	p.begin(core.EventPermit, core.Terms{Name: "s", TTL: core.TTL(30 * core.Second)}, core.Event{Wait: core.Forever, Capacity: 2, Width: 1})
 	p.hears("0 held; 1 held; 0 held; 2 waiting")
 	p.do(core.Event{Kind: core.EventRelease, Claim: one})
 	p.hears("1 released; 2 held")
@@ -235,8 +235,8 @@ func TestPermitsHearNoCalls(t *testing.T) {
 	b := newBucket()
 	p, q := newProcess(t, b, 1), newProcess(t, b, 2)
 	p.permit(0, 1)
-	p.begin(core.EventAcquire, core.Config{Name: "n", OnSession: true}, core.Event{})
-	q.begin(core.EventBreak, core.Config{Name: "n", Why: "x"}, core.Event{})
+	p.begin(core.EventAcquire, core.Terms{Name: "n", OnSession: true}, core.Event{})
+	q.begin(core.EventBreak, core.Terms{Name: "n", Why: "x"}, core.Event{})
 	q.hears("1 seen broken; 1 broken")
 	for key, object := range b.objects {
 		if strings.Contains(key, "/call/") {
@@ -285,7 +285,7 @@ func TestPermitsLeaveNothing(t *testing.T) {
 	p := newProcess(t, newBucket(), 1)
 	size := 0
 	for n := range 40 {
-		one := p.begin(core.EventPermit, core.Config{Name: fmt.Sprint("n", n)}, core.Event{Capacity: 1, Width: 1})
+		one := p.begin(core.EventPermit, core.Terms{Name: fmt.Sprint("n", n)}, core.Event{Capacity: 1, Width: 1})
 		p.do(core.Event{Kind: core.EventRelease, Claim: one})
 		p.heard()
 		p.until(p.now + int64(11*core.Second))
@@ -307,10 +307,10 @@ func TestListedAndDenied(t *testing.T) {
 		b := newBucket()
 		holder, p := newProcess(t, b, 1), newProcess(t, b, 2)
 		with.Wait = core.Forever
-		holder.begin(kind, core.Config{Name: "n"}, with)
+		holder.begin(kind, core.Terms{Name: "n"}, with)
 		b.denies = "/v"
 		with.Wait = 0
-		p.begin(kind, core.Config{Name: "n"}, with)
+		p.begin(kind, core.Terms{Name: "n"}, with)
 		p.until(p.now + int64(20*core.Second))
 		if got := p.heard(); !strings.Contains(got, "1 refused") || !strings.Contains(got, " other") {
 			t.Errorf("%v: %s", kind, got)

@@ -189,7 +189,7 @@ func (w *model) someHeld(t *rapid.T) *world.Claim {
 	return rapid.SampledFrom(all).Draw(t, "held")
 }
 
-func (a *actor) begin(kind core.EventKind, terms core.Config, ev core.Event) {
+func (a *actor) begin(kind core.EventKind, terms core.Terms, ev core.Event) {
 	a.last++
 	ev.Kind, ev.Claim, ev.Terms = kind, a.last, &terms
 	a.step(ev)
@@ -227,14 +227,18 @@ func believes(t *rapid.T) {
 		wait := rapid.SampledFrom([]core.Duration{0, core.Forever, 3 * core.Second}).Draw(t, "wait")
 		switch rapid.IntRange(0, 17).Draw(t, "what") {
 		case 0, 1:
-			a.begin(core.EventAcquire, core.Config{Name: name, Protocol: core.ProtocolStrict, TTL: core.TTL(10 * core.Second), OnSession: rapid.Bool().Draw(t, "session")}, core.Event{Wait: wait})
+			a.begin(core.EventAcquire, core.Terms{
+				Name: name, Protocol: core.ProtocolStrict, TTL: core.TTL(10 * core.Second), OnSession: rapid.Bool().Draw(t, "session"),
+			}, core.Event{Wait: wait})
 		case 2:
 			ttl := core.TTL(rapid.SampledFrom([]core.Duration{10, 20}).Draw(t, "ttl") * core.Second)
-			a.begin(core.EventPermit, core.Config{Name: "s", TTL: ttl}, core.Event{Wait: wait, Capacity: 2, Width: 1})
+			a.begin(core.EventPermit, core.Terms{Name: "s", TTL: ttl}, core.Event{Wait: wait, Capacity: 2, Width: 1})
 		case 3:
-			a.begin(core.EventInvoke, core.Config{Name: "w", Protocol: core.ProtocolStrict, TTL: core.TTL(10 * core.Second), OnSession: rapid.Bool().Draw(t, "session")}, core.Event{Wait: wait})
+			a.begin(core.EventInvoke, core.Terms{
+				Name: "w", Protocol: core.ProtocolStrict, TTL: core.TTL(10 * core.Second), OnSession: rapid.Bool().Draw(t, "session"),
+			}, core.Event{Wait: wait})
 		case 4:
-			a.begin(core.EventBreak, core.Config{Name: name, Why: "x", Protocol: core.ProtocolStrict}, core.Event{})
+			a.begin(core.EventBreak, core.Terms{Name: name, Why: "x", Protocol: core.ProtocolStrict}, core.Event{})
 		case 5, 6:
 			if a.last > 0 {
 				kind := rapid.SampledFrom([]core.EventKind{core.EventRelease, core.EventCancel}).Draw(t, "command")
@@ -246,12 +250,12 @@ func believes(t *rapid.T) {
 			a.paused = w.now + rapid.Int64Range(0, int64(15*core.Second)).Draw(t, "pause")
 		case 9:
 			if c := w.someHeld(t); c != nil {
-				terms := core.Config{Name: c.Name, Holder: core.HolderID(c.Tenure), Epoch: c.Epoch, TTL: core.TTL(10 * core.Second)}
+				terms := core.Terms{Name: c.Name, Holder: core.HolderID(c.Tenure), Epoch: c.Epoch, TTL: core.TTL(10 * core.Second)}
 				a.begin(rapid.SampledFrom([]core.EventKind{core.EventAccompany, core.EventResume, core.EventRemote}).Draw(t, "join"), terms, core.Event{})
 			}
 		case 10:
 			kind := rapid.SampledFrom([]core.EventKind{core.EventLook, core.EventWatch}).Draw(t, "look")
-			a.begin(kind, core.Config{Name: name}, core.Event{})
+			a.begin(kind, core.Terms{Name: name}, core.Event{})
 		case 11:
 			for _, key := range slices.Clone(a.Watched) {
 				a.step(core.Event{Kind: core.EventChanged, Key: []byte(key)})

@@ -36,16 +36,16 @@ func TestPurposes(t *testing.T) {
 	release := func(p *process, claim uint64) { p.do(core.Event{Kind: core.EventRelease, Claim: claim}) }
 
 	// A lease.
-	lease := p.begin(core.EventAcquire, core.Config{Name: "n"}, forever)
+	lease := p.begin(core.EventAcquire, core.Terms{Name: "n"}, forever)
 	is("an acquire", "exists, list, create")
 	pass(p, 50*core.Second)
 	is("what keeps a lease", "put renewal, exists renewal, get renewal")
 	q.now = p.now
-	waiter := q.begin(core.EventAcquire, core.Config{Name: "n"}, forever)
+	waiter := q.begin(core.EventAcquire, core.Terms{Name: "n"}, forever)
 	is("a first look, and a sample", "exists, list, get, put probe, get probe")
 	pass(q, 5*core.Second)
 	is("a waiter", "exists poll")
-	watch := q.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+	watch := q.begin(core.EventWatch, core.Terms{Name: "n"}, core.Event{})
 	is("a watch", "list, get")
 	pass(q, 2*core.Second)
 	is("a watch that looks again", "list poll, get poll, exists poll")
@@ -81,7 +81,7 @@ func TestPurposes(t *testing.T) {
 
 	// Work.
 	p.now = max(p.now, q.now)
-	work := p.begin(core.EventInvoke, core.Config{Name: "w"}, forever)
+	work := p.begin(core.EventInvoke, core.Terms{Name: "w"}, forever)
 	is("work", "exists, list, create")
 	pass(p, 50*core.Second)
 	is("what keeps work", "put renewal, exists renewal, get renewal")
@@ -110,7 +110,7 @@ func TestPurposes(t *testing.T) {
 	})
 	is("and of a semaphore", "list, put, get, create, get cleanup, list cleanup, delete cleanup")
 	again(func() {
-		p.do(core.Event{Kind: core.EventEnded, Claim: p.begin(core.EventInvoke, core.Config{Name: "w"}, forever), Outcome: core.OutcomeNo})
+		p.do(core.Event{Kind: core.EventEnded, Claim: p.begin(core.EventInvoke, core.Terms{Name: "w"}, forever), Outcome: core.OutcomeNo})
 		pass(p, core.Second)
 	})
 	is("and of work", "exists, list, get, create, exists poll, list poll, get poll, get cleanup, list cleanup, delete cleanup")
@@ -120,6 +120,6 @@ func TestPurposes(t *testing.T) {
 
 	// A store that must be tried.
 	p = newProcessOf(t, b, core.Config{Seed: [16]byte{3}})
-	p.begin(core.EventAcquire, core.Config{Name: "t"}, core.Event{})
+	p.begin(core.EventAcquire, core.Terms{Name: "t"}, core.Event{})
 	is("a store that is tried", "exists, get probe, create probe, list, create")
 }

@@ -13,7 +13,7 @@ type pending struct {
 	as      role
 	machine core.MachineKind
 	query   resolve.Query
-	terms   core.Config
+	terms   core.Terms
 	wait    core.Duration
 	at      int64 // Mono of the command
 	printed uint64
@@ -25,14 +25,6 @@ type pending struct {
 func (c *Client) check(now core.Instant, ev *core.Event) (*pending, error) {
 	t := ev.Terms
 	b := &pending{terms: *t, query: resolve.Query{Protocol: t.Protocol}, wait: ev.Wait, at: now.Mono}
-	own := core.Config{
-		Protocol: t.Protocol, Name: t.Name, TTL: t.TTL, Margin: t.Margin, AcquireMargin: t.AcquireMargin, FleetExpire: t.FleetExpire,
-		Renewal: t.Renewal, Expiry: t.Expiry, Holder: t.Holder, Role: t.Role, StampSpread: t.StampSpread, OnSession: t.OnSession,
-		Epoch: t.Epoch, Owner: t.Owner, Why: t.Why, Now: t.Now, Label: t.Label, MemoFailures: t.MemoFailures, WithoutLease: t.WithoutLease,
-	}
-	if *t != own {
-		return nil, &core.Error{Code: core.ErrorConfig, Text: ev.Kind.String() + ": terms have what only the client's own Config may have"}
-	}
 	if err := b.parse(ev); err != nil {
 		return nil, err
 	}
@@ -217,7 +209,7 @@ func (b *pending) yield(c *Client, cl *claim) {
 		return
 	}
 	t := &b.terms
-	cfg := machineConfig(&c.cfg, core.MachineLease, core.ProtocolStrict, &core.Config{Name: t.Name, Expiry: t.Expiry, StampSpread: t.StampSpread})
+	cfg := machineConfig(&c.cfg, core.MachineLease, core.ProtocolStrict, &core.Terms{Name: t.Name, Expiry: t.Expiry, StampSpread: t.StampSpread})
 	cfg.SeenFingerprint, cfg.SeenSince = b.printed, b.since
 	machine, err := c.machine(cfg)
 	if err != nil {

@@ -128,7 +128,7 @@ func (p *process) do(ev core.Event) {
 }
 
 // begin begins a claim.
-func (p *process) begin(kind core.EventKind, terms core.Config, with core.Event) uint64 {
+func (p *process) begin(kind core.EventKind, terms core.Terms, with core.Event) uint64 {
 	p.t.Helper()
 	p.last++
 	with.Kind, with.Claim, with.Terms = kind, p.last, &terms
@@ -162,10 +162,10 @@ func (p *process) hears(want string) {
 func TestLeaseFromAcquireToClose(t *testing.T) {
 	b := newBucket()
 	p, q := newProcess(t, b, 1), newProcess(t, b, 2)
-	one := p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+	one := p.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever})
 	p.hears("1 held")
 	q.now = p.now
-	two := q.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+	two := q.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever})
 	q.hears("1 waiting")
 	p.until(p.now + int64(100*core.Second))
 	q.until(p.now)
@@ -189,7 +189,7 @@ func TestLeaseFromAcquireToClose(t *testing.T) {
 func TestSession(t *testing.T) {
 	p := newProcess(t, newBucket(), 1)
 	for range 100 {
-		p.begin(core.EventAcquire, core.Config{Name: fmt.Sprint("n", p.last), OnSession: true}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: fmt.Sprint("n", p.last), OnSession: true}, core.Event{Wait: core.Forever})
 	}
 	p.told, p.sent = nil, 0
 	p.until(p.now + int64(60*core.Second))

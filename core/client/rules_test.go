@@ -14,8 +14,8 @@ var rules = map[string]func(t *testing.T, p *process) (wrong string){
 	// The session reads the call and is renewed, and the claim has not found out yet.
 	"belief-past-call": func(t *testing.T, p *process) string {
 		q := newProcess(t, p.bucket, 9)
-		p.begin(core.EventAcquire, core.Config{Name: "n", OnSession: true}, core.Event{Wait: core.Forever})
-		q.begin(core.EventBreak, core.Config{Name: "n", Why: "x"}, core.Event{})
+		p.begin(core.EventAcquire, core.Terms{Name: "n", OnSession: true}, core.Event{Wait: core.Forever})
+		q.begin(core.EventBreak, core.Terms{Name: "n", Why: "x"}, core.Event{})
 		p.told = nil
 		p.holds = func(a *core.Action) bool { return a.Claim == 1 }
 		p.until(p.now + int64(20*core.Second))
@@ -28,10 +28,10 @@ var rules = map[string]func(t *testing.T, p *process) (wrong string){
 	// Work is broken, and has its name again: its second break says as much as its first.
 	"fix-lives-on": func(t *testing.T, p *process) string {
 		q := newProcess(t, p.bucket, 9)
-		p.begin(core.EventInvoke, core.Config{Name: "w", OnSession: true}, core.Event{Wait: 50 * core.Second})
+		p.begin(core.EventInvoke, core.Terms{Name: "w", OnSession: true}, core.Event{Wait: 50 * core.Second})
 		for range 2 {
 			q.now = p.now
-			q.begin(core.EventBreak, core.Config{Name: "w", Why: "x", Now: true}, core.Event{})
+			q.begin(core.EventBreak, core.Terms{Name: "w", Why: "x", Now: true}, core.Event{})
 			p.told = nil
 			p.until(p.now + int64(20*core.Second))
 			got := p.heard()
@@ -49,7 +49,7 @@ var rules = map[string]func(t *testing.T, p *process) (wrong string){
 	},
 	// What stands on a session is told of its loss after the session is.
 	"session-told-last": func(_ *testing.T, p *process) string {
-		p.begin(core.EventAcquire, core.Config{Name: "n", OnSession: true}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "n", OnSession: true}, core.Event{Wait: core.Forever})
 		p.now += int64(100 * core.Second)
 		p.told = nil
 		p.do(core.Event{Kind: core.EventRelease, Claim: 1})
@@ -71,7 +71,7 @@ var rules = map[string]func(t *testing.T, p *process) (wrong string){
 			}
 			return core.ClassNone
 		}
-		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever})
 		p.until(p.now + int64(10*core.Second))
 		if got := p.heard(); !strings.Contains(got, "tried no_create") {
 			return got
@@ -87,7 +87,7 @@ var rules = map[string]func(t *testing.T, p *process) (wrong string){
 			}
 			return core.ClassNone
 		}
-		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever})
 		p.until(p.now + int64(4*core.Second))
 		if got := p.heard(); !strings.Contains(got, "1 held") {
 			return "it is not held: " + got
@@ -96,8 +96,8 @@ var rules = map[string]func(t *testing.T, p *process) (wrong string){
 	},
 	// No time passes between a release here and the next claim here.
 	"nobody-nudged": func(_ *testing.T, p *process) string {
-		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
-		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever})
 		p.until(p.now + int64(core.Second))
 		p.told = nil
 		p.do(core.Event{Kind: core.EventRelease, Claim: 1})
@@ -109,8 +109,8 @@ var rules = map[string]func(t *testing.T, p *process) (wrong string){
 	// Somebody empties the prefix under a lease and a session, where a beat needs no directory.
 	"self-unasked": func(_ *testing.T, p *process) string {
 		p.bucket.flat = true
-		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
-		p.begin(core.EventAcquire, core.Config{Name: "m", OnSession: true}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "m", OnSession: true}, core.Event{Wait: core.Forever})
 		p.heard()
 		clear(p.bucket.objects)
 		p.until(p.now + int64(core.StrictTTL)*2/3) // two renewals, and no third
@@ -123,9 +123,9 @@ var rules = map[string]func(t *testing.T, p *process) (wrong string){
 	},
 	// An old client comes to a name that had no lock.json, and keeps it.
 	"lock-file-unasked": func(t *testing.T, p *process) string {
-		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "n"}, core.Event{Wait: core.Forever})
 		old := newProcess(t, p.bucket, 9)
-		old.begin(core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolLastWriter}, core.Event{})
+		old.begin(core.EventAcquire, core.Terms{Name: "n", Protocol: core.ProtocolLastWriter}, core.Event{})
 		old.until(old.now + int64(core.Second))
 		p.until(p.now + int64(core.StrictTTL)*2/3) // two renewals, and no third
 		if got := p.heard(); !strings.Contains(got, "1 warned mixed held; 1 lost taken") {

@@ -73,7 +73,7 @@ func (s *session) open(c *Client) {
 	if s.state != sessionVacant || c.closing {
 		return
 	}
-	cfg := machineConfig(&c.cfg, core.MachineSession, core.ProtocolStrict, &core.Config{TTL: s.ttl, Margin: s.margin})
+	cfg := machineConfig(&c.cfg, core.MachineSession, core.ProtocolStrict, &core.Terms{TTL: s.ttl, Margin: s.margin})
 	machine, err := c.machine(cfg)
 	if err != nil {
 		panic("mopslock: core: client: " + err.Error()) // the terms of who stands on it are good
@@ -311,7 +311,7 @@ func (k *storeClock) sample(c *Client, asker *unit) {
 	if k.unit != nil {
 		return
 	}
-	cfg := machineConfig(&c.cfg, core.MachineStoreClockSample, core.ProtocolStrict, &core.Config{Owner: k.owner})
+	cfg := machineConfig(&c.cfg, core.MachineStoreClockSample, core.ProtocolStrict, &core.Terms{Owner: k.owner})
 	if k.owner == "" {
 		k.owner = c.uuid()
 		cfg.Owner = k.owner

@@ -16,17 +16,17 @@ var update = flag.Bool("update", false, "write testdata/table.txt")
 var kinds = []struct {
 	name  string
 	kind  core.EventKind
-	terms core.Config
+	terms core.Terms
 	with  core.Event
 }{
-	{"lease", core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolStrict}, core.Event{Wait: core.Forever}},
-	{"lease on a session", core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolStrict, OnSession: true}, core.Event{Wait: core.Forever}},
-	{"lease of lastwriter", core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolLastWriter}, core.Event{Wait: core.Forever}},
-	{"permit", core.EventPermit, core.Config{Name: "n"}, core.Event{Wait: core.Forever, Capacity: 1, Width: 1}},
-	{"work", core.EventInvoke, core.Config{Name: "n"}, core.Event{Wait: core.Forever}},
-	{"companion", core.EventAccompany, core.Config{Name: "n", Holder: "?"}, core.Event{}},
-	{"remote", core.EventRemote, core.Config{Name: "n", Holder: "?"}, core.Event{}},
-	{"watch", core.EventWatch, core.Config{Name: "n"}, core.Event{}},
+	{"lease", core.EventAcquire, core.Terms{Name: "n", Protocol: core.ProtocolStrict}, core.Event{Wait: core.Forever}},
+	{"lease on a session", core.EventAcquire, core.Terms{Name: "n", Protocol: core.ProtocolStrict, OnSession: true}, core.Event{Wait: core.Forever}},
+	{"lease of lastwriter", core.EventAcquire, core.Terms{Name: "n", Protocol: core.ProtocolLastWriter}, core.Event{Wait: core.Forever}},
+	{"permit", core.EventPermit, core.Terms{Name: "n"}, core.Event{Wait: core.Forever, Capacity: 1, Width: 1}},
+	{"work", core.EventInvoke, core.Terms{Name: "n"}, core.Event{Wait: core.Forever}},
+	{"companion", core.EventAccompany, core.Terms{Name: "n", Holder: "?"}, core.Event{}},
+	{"remote", core.EventRemote, core.Terms{Name: "n", Holder: "?"}, core.Event{}},
+	{"watch", core.EventWatch, core.Terms{Name: "n"}, core.Event{}},
 }
 
 // commands are those about a claim that exists.
@@ -92,7 +92,7 @@ func inStage(t *testing.T, kind int, stage string) (p *process, claim uint64, ok
 	p, q := newProcess(t, b, 1), newProcess(t, b, 2)
 	joins := k.terms.Holder != ""
 	if joins {
-		q.begin(core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolStrict}, core.Event{Wait: core.Forever})
+		q.begin(core.EventAcquire, core.Terms{Name: "n", Protocol: core.ProtocolStrict}, core.Event{Wait: core.Forever})
 		k.terms.Holder, k.terms.Epoch = q.holder, 1
 	}
 	switch stage {

@@ -19,13 +19,8 @@ func checkConfig(cfg *core.Config) error {
 			text += "; " + rule
 		}
 	}
-	own := core.Config{
-		Machine: core.MachineClient, StampUnit: cfg.StampUnit, StampSpread: cfg.StampSpread, Boot: cfg.Boot,
-		OwnStore: cfg.OwnStore, NoCreate: cfg.NoCreate, NoList: cfg.NoList, Samples: cfg.Samples,
-		Watches: cfg.Watches, Remembers: cfg.Remembers, InFlight: cfg.InFlight, Transfers: cfg.Transfers,
-		Host: cfg.Host, PID: cfg.PID, TID: cfg.TID, Seed: cfg.Seed,
-	}
-	require(*cfg == own, "a client has no protocol, name or terms: each command has its own")
+	require(cfg.Terms == (core.Terms{StampSpread: cfg.StampSpread}) && cfg.LastEpoch == 0 && cfg.LastAt == 0 && cfg.SeenFingerprint == 0 &&
+		cfg.SeenSince == 0 && !cfg.LockFilePresent && !cfg.Creates, "a client has no protocol, name or terms: each command has its own")
 	require(cfg.Seed != [16]byte{}, "seed: must be 16 fresh random bytes for each machine")
 	require(octets.IsText(cfg.Host, core.MaxText), "host: at most 256 bytes of UTF-8")
 	require(octets.IsText(cfg.PID, core.MaxText), "pid: at most 256 bytes of UTF-8")
@@ -41,8 +36,8 @@ func checkConfig(cfg *core.Config) error {
 }
 
 // machineConfig is the Config of a client's machine under a protocol, without a seed.
-func machineConfig(own *core.Config, kind core.MachineKind, protocol core.Protocol, t *core.Config) core.Config {
-	cfg := *t
+func machineConfig(own *core.Config, kind core.MachineKind, protocol core.Protocol, t *core.Terms) core.Config {
+	cfg := core.Config{Terms: *t}
 	cfg.Machine, cfg.Protocol = kind, protocol
 	cfg.StampUnit, cfg.Host, cfg.PID, cfg.TID = own.StampUnit, own.Host, own.PID, own.TID
 	cfg.TTL = t.TTL.Under(protocol)

@@ -32,7 +32,7 @@ func (b *pending) parseWork(ev *core.Event) error {
 	t.Role = core.RoleRemote
 	b.query.Use, b.query.Leased = resolve.Remote, !t.WithoutLease
 	if t.Holder == "" { // there is no lease, which any protocol keeps alike
-		*t = core.Config{Name: t.Name, Role: t.Role, WithoutLease: t.WithoutLease, MemoFailures: t.MemoFailures}
+		*t = core.Terms{Name: t.Name, Role: t.Role, WithoutLease: t.WithoutLease, MemoFailures: t.MemoFailures}
 		b.query.Protocol = core.ProtocolLastWriter
 	}
 	b.fillJoinTerms()

@@ -17,7 +17,7 @@ func (p *process) ended(claim uint64, outcome core.Outcome, result bool) {
 
 // TestInvoke: one launches the work, the other waits for its result; then it is there.
 func TestInvoke(t *testing.T) {
-	for _, terms := range []core.Config{
+	for _, terms := range []core.Terms{
 		{Name: "w"}, {Name: "w", OnSession: true}, {Name: "w", Protocol: core.ProtocolLastWriter},
 	} {
 		b := newBucket()
@@ -56,14 +56,14 @@ func TestInvoke(t *testing.T) {
 func TestRemoteCarriesOn(t *testing.T) {
 	b := newBucket()
 	p, q, r := newProcess(t, b, 1), newProcess(t, b, 2), newProcess(t, b, 3)
-	p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{Wait: core.Forever})
+	p.begin(core.EventInvoke, core.Terms{Name: "w"}, core.Event{Wait: core.Forever})
 	p.hears("1 held; 1 launch")
 	q.now = p.now
-	remote := q.begin(core.EventRemote, core.Config{Name: "w", Holder: p.holder, Epoch: 1}, core.Event{})
+	remote := q.begin(core.EventRemote, core.Terms{Name: "w", Holder: p.holder, Epoch: 1}, core.Event{})
 	q.hears("1 held; 1 launch")
 	q.until(q.now + int64(100*core.Second)) // and p is gone
 	r.now = q.now
-	r.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{Wait: core.Forever})
+	r.begin(core.EventInvoke, core.Terms{Name: "w"}, core.Event{Wait: core.Forever})
 	r.hears("1 waiting")
 	q.told = nil
 	q.ended(remote, core.OutcomeYes, true)
@@ -74,16 +74,16 @@ func TestRemoteCarriesOn(t *testing.T) {
 
 func TestWorkEndsWithoutResult(t *testing.T) {
 	p := newProcess(t, newBucket(), 1)
-	one := p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{})
+	one := p.begin(core.EventInvoke, core.Terms{Name: "w"}, core.Event{})
 	p.ended(one, core.OutcomeNo, false)
 	p.hears("1 held; 1 launch; 1 absent failed; 1 released; 1 left")
-	two := p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{})
+	two := p.begin(core.EventInvoke, core.Terms{Name: "w"}, core.Event{})
 	p.do(core.Event{Kind: core.EventCancel, Claim: two})
 	p.hears("2 held; 2 launch; 2 released; 2 refused cancelled; 2 left")
 	p.bucket.objects["w/lock/lock.json"] = world.Object{}
-	p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{})
+	p.begin(core.EventInvoke, core.Terms{Name: "w"}, core.Event{})
 	p.hears("3 refused kind; 3 left")
-	_, err := p.Client.Step(core.Instant{Mono: p.now, Wall: wallBase}, core.Event{Kind: core.EventInvoke, Claim: 9, Terms: &core.Config{Name: "a/lock"}})
+	_, err := p.Client.Step(core.Instant{Mono: p.now, Wall: wallBase}, core.Event{Kind: core.EventInvoke, Claim: 9, Terms: &core.Terms{Name: "a/lock"}})
 	if err == nil || !strings.Contains(err.Error(), "memo") {
 		t.Error(err)
 	}
@@ -96,12 +96,12 @@ func TestBeatsHaveASlot(t *testing.T) {
 		b := newBucket()
 		other := newProcess(t, b, 9)
 		p := newProcessOf(t, b, core.Config{Seed: [16]byte{1}, OwnStore: true, InFlight: slots})
-		p.begin(core.EventAcquire, core.Config{Name: "session", OnSession: true}, core.Event{Wait: core.Forever})
-		p.begin(core.EventAcquire, core.Config{Name: "own"}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "session", OnSession: true}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Terms{Name: "own"}, core.Event{Wait: core.Forever})
 		for n := range 2 * slots {
 			name := fmt.Sprint("taken-", n)
-			other.begin(core.EventAcquire, core.Config{Name: name}, core.Event{Wait: core.Forever})
-			p.begin(core.EventAcquire, core.Config{Name: name}, core.Event{Wait: core.Forever})
+			other.begin(core.EventAcquire, core.Terms{Name: name}, core.Event{Wait: core.Forever})
+			p.begin(core.EventAcquire, core.Terms{Name: name}, core.Event{Wait: core.Forever})
 		}
 		p.told = nil
 		p.holds = func(a *core.Action) bool { return strings.HasPrefix(a.Key, "taken-") } // never answered
@@ -123,7 +123,7 @@ func TestBeatsHaveASlot(t *testing.T) {
 func TestRemoteCancelledOutOfContact(t *testing.T) {
 	b := newBucket()
 	q := newProcess(t, b, 9)
-	q.begin(core.EventAcquire, core.Config{Name: "w", Protocol: core.ProtocolStrict}, core.Event{Wait: core.Forever})
+	q.begin(core.EventAcquire, core.Terms{Name: "w", Protocol: core.ProtocolStrict}, core.Event{Wait: core.Forever})
 	p := newProcess(t, b, 1)
 	p.now = q.now
 	looks := 0
@@ -133,7 +133,7 @@ func TestRemoteCancelledOutOfContact(t *testing.T) {
 		}
 		return looks > 1
 	}
-	remote := p.begin(core.EventRemote, core.Config{Name: "w", Holder: q.holder, Epoch: 1}, core.Event{})
+	remote := p.begin(core.EventRemote, core.Terms{Name: "w", Holder: q.holder, Epoch: 1}, core.Event{})
 	p.hears("1 held")
 	p.now += 100 * int64(core.Second) // the process was paused
 	kept := p.kept
@@ -158,14 +158,14 @@ func TestLastLookOfWorkThatYields(t *testing.T) {
 	for _, kind := range []core.EventKind{core.EventAcquire, core.EventInvoke} {
 		b := newBucket()
 		old := newProcess(t, b, 8)
-		one := old.begin(core.EventAcquire, core.Config{Name: "w", Protocol: core.ProtocolLastWriter}, core.Event{Wait: core.Forever})
+		one := old.begin(core.EventAcquire, core.Terms{Name: "w", Protocol: core.ProtocolLastWriter}, core.Event{Wait: core.Forever})
 		old.do(core.Event{Kind: core.EventRelease, Claim: one})
 		q := newProcess(t, b, 9)
-		two := q.begin(core.EventAcquire, core.Config{Name: "w", Protocol: core.ProtocolStrict}, core.Event{Wait: core.Forever})
+		two := q.begin(core.EventAcquire, core.Terms{Name: "w", Protocol: core.ProtocolStrict}, core.Event{Wait: core.Forever})
 		q.hears("1 held")
 		p := newProcessOf(t, b, core.Config{Seed: [16]byte{1}})
 		p.now = q.now
-		p.begin(kind, core.Config{Name: "w"}, core.Event{Wait: 10 * core.Second})
+		p.begin(kind, core.Terms{Name: "w"}, core.Event{Wait: 10 * core.Second})
 		p.until(p.now + 5*int64(core.Second))
 		q.do(core.Event{Kind: core.EventRelease, Claim: two})
 		p.holds = func(a *core.Action) bool { return a.Kind == core.ActionList || a.Kind == core.ActionGet }

@@ -96,7 +96,7 @@ func heldCycle(tb testing.TB, seed byte) *cycle {
 }
 
 func joinedCycle(tb testing.TB) *cycle {
-	c := newCycle(tb, core.Config{Machine: core.MachineCompanion, Holder: "h"})
+	c := newCycle(tb, core.Config{Machine: core.MachineCompanion, Terms: core.Terms{Holder: "h"}})
 	c.step(core.Event{Kind: core.EventAccompany})
 	c.yes(foreignBody("h", worldStart, "caf\u00e9\n"))
 	c.yes(nil)
@@ -129,7 +129,7 @@ func TestNoAllocations(t *testing.T) {
 	held, joined, session, asking := heldStrictly(t, 1), busy["strict_companion"], busy["session"], busy["strict_waiter"]
 	session.yes(nil)
 	session.no()
-	endless := strictCycle(t, core.Config{Machine: core.MachineLease, TTL: core.TTLEndless})
+	endless := strictCycle(t, core.Config{Machine: core.MachineLease, Terms: core.Terms{TTL: core.TTLEndless}})
 	endless.step(core.Event{Kind: core.EventAcquire})
 	endless.yes(nil)
 	endless.yes(nil)

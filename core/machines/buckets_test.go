@@ -155,7 +155,7 @@ func (l *canalLock) do(ev *core.Event, result string) string {
 }
 
 func bucketsConfig() core.Config {
-	return core.Config{Machine: core.MachineBuckets, Protocol: core.ProtocolStrict, Seed: [16]byte{1}}
+	return core.Config{Machine: core.MachineBuckets, Terms: core.Terms{Protocol: core.ProtocolStrict}, Seed: [16]byte{1}}
 }
 
 func newBuckets(tb testing.TB) *buckets.Machine {

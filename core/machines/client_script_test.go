@@ -256,7 +256,7 @@ func (s *clientScript) doCommand(t *testing.T) string {
 	if name == "" {
 		return s.step(p, ev)
 	}
-	terms := &core.Config{
+	terms := &core.Terms{
 		Name: name, TTL: core.TTL(s.duration(t, "ttl", 0)), OnSession: s.data.HasArg("session"), Why: s.text("why", ""),
 		WithoutLease: s.data.HasArg("without-lease"), MemoFailures: s.data.HasArg("memo"), Now: s.data.HasArg("now"),
 	}
@@ -449,7 +449,7 @@ func (s *clientScript) crowdCommand(t *testing.T) string {
 	p := s.process(t)
 	for n := range s.count(t, "n") {
 		p.last++
-		terms := &core.Config{Name: fmt.Sprint("n", n), OnSession: true}
+		terms := &core.Terms{Name: fmt.Sprint("n", n), OnSession: true}
 		s.step(p, core.Event{Kind: core.EventAcquire, Claim: p.last, Terms: terms, Wait: core.Forever})
 	}
 	held := strings.Count(s.settle(p), "held")

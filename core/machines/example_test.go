@@ -70,8 +70,7 @@ func (s *fakeStore) ask(a core.Action) core.Event {
 
 func Example() {
 	lease, err := machines.New(core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolLastWriter,
-		Name: "jobs/nightly", Seed: [16]byte{1}, // 16 fresh random bytes, really
+		Machine: core.MachineLease, Terms: core.Terms{Protocol: core.ProtocolLastWriter, Name: "jobs/nightly"}, Seed: [16]byte{1},
 	})
 	if err != nil {
 		panic(err)

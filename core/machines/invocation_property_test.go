@@ -60,8 +60,12 @@ func (s *invocationSim) dice(n int, what string) int { return rapid.IntRange(0, 
 
 func (s *invocationSim) config() core.Config {
 	cfg := core.Config{
-		Machine: core.MachineInvocation, Role: core.RoleOwner, Name: "n", TTL: core.TTL(s.ttl), Creates: s.creates, Protocol: core.ProtocolLastWriter,
-		MemoFailures: s.dice(4, "memo") == 0,
+		Machine: core.MachineInvocation,
+		Terms: core.Terms{
+			Role: core.RoleOwner, Name: "n", TTL: core.TTL(s.ttl), Protocol: core.ProtocolLastWriter,
+			MemoFailures: s.dice(4, "memo") == 0,
+		},
+		Creates: s.creates,
 	}
 	if s.dice(3, "observed") == 0 {
 		cfg.Expiry = core.ExpiryObserved

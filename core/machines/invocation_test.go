@@ -24,9 +24,9 @@ func TestRefusalsAreRiddenOut(t *testing.T) {
 			for _, state := range []string{"waiting", "confirming"} {
 				w := newWorld(t)
 				if state == "waiting" {
-					w.bring(w.calling("f", core.Config{Protocol: protocol, Creates: true}), "launched")
+					w.bring(w.calling("f", core.Config{Terms: core.Terms{Protocol: protocol}, Creates: true}), "launched")
 				}
-				a := w.calling("a", core.Config{Protocol: protocol, Creates: true})
+				a := w.calling("a", core.Config{Terms: core.Terms{Protocol: protocol}, Creates: true})
 				w.bring(a, state)
 				w.fails(a, core.ClassUnauthorized, meant)
 				if a.machine.String() == "refused" {
@@ -36,7 +36,7 @@ func TestRefusalsAreRiddenOut(t *testing.T) {
 				w.bring(a, "launched")
 			}
 			w := newWorld(t)
-			a := w.calling("a", core.Config{Protocol: protocol, Creates: true})
+			a := w.calling("a", core.Config{Terms: core.Terms{Protocol: protocol}, Creates: true})
 			w.bring(a, "launched")
 			w.say(a, ended(false))
 			w.fails(a, core.ClassUnauthorized, meant)
@@ -50,7 +50,7 @@ func TestRefusalsAreRiddenOut(t *testing.T) {
 // TestDeliveryIsBounded: a store that takes no result is given up in the end.
 func TestDeliveryIsBounded(t *testing.T) {
 	w := newWorld(t)
-	a := w.calling("a", core.Config{Protocol: core.ProtocolStrict})
+	a := w.calling("a", core.Config{Terms: core.Terms{Protocol: core.ProtocolStrict}})
 	w.bring(a, "launched")
 	w.say(a, ended(true))
 	began := w.now
@@ -63,7 +63,7 @@ func TestDeliveryIsBounded(t *testing.T) {
 // TestEndedHasOutcome: the end of the work is good or bad, and nothing else is taken.
 func TestEndedHasOutcome(t *testing.T) {
 	w := newWorld(t)
-	r := w.calling("r", core.Config{Protocol: core.ProtocolStrict, Role: core.RoleRemote, WithoutLease: true})
+	r := w.calling("r", core.Config{Terms: core.Terms{Protocol: core.ProtocolStrict, Role: core.RoleRemote, WithoutLease: true}})
 	w.bring(r, "launched")
 	for _, outcome := range []core.Outcome{0, core.OutcomeUnknown, 77} {
 		if _, err := w.step(r, core.Event{Kind: core.EventEnded, Outcome: outcome, Result: true}); err == nil {
@@ -80,14 +80,18 @@ func TestInvocationConfigSuits(t *testing.T) {
 	made, panics := 0, map[string]core.Config{}
 	for range 30_000 {
 		cfg := core.Config{
-			Machine: core.MachineInvocation, Name: "n", Seed: [16]byte{1},
-			Protocol: core.Protocol(1 + dice.IntN(2)), Role: core.Role(dice.IntN(3)), Renewal: core.Renewal(dice.IntN(3)), Expiry: core.Expiry(dice.IntN(4)),
-			TTL: core.TTL(of(0, core.Duration(core.TTLEndless), time.Second, 10*time.Second, 88*time.Second, core.MaxTTL)), Margin: of(0, time.Second, 20*time.Second),
-			AcquireMargin: of(0, time.Second, 5*time.Second), FleetExpire: core.TTL(of(0, core.Duration(core.TTLEndless), time.Minute)),
-			StampUnit: of(0, time.Second), StampSpread: of(0, core.OneClock, time.Second),
-			Holder: []core.HolderID{"", "x", "y z"}[dice.IntN(3)], Owner: []string{"", "o"}[dice.IntN(2)],
-			Epoch: core.Epoch(dice.IntN(2)), LastEpoch: core.Epoch(dice.IntN(3)),
-			OnSession: dice.IntN(4) == 0, LockFilePresent: dice.IntN(4) == 0, WithoutLease: dice.IntN(2) == 0, MemoFailures: dice.IntN(2) == 0,
+			Machine: core.MachineInvocation,
+			Terms: core.Terms{
+				Name: "n", Protocol: core.Protocol(1 + dice.IntN(2)), Role: core.Role(dice.IntN(3)),
+				Renewal: core.Renewal(dice.IntN(3)), Expiry: core.Expiry(dice.IntN(4)),
+				TTL:    core.TTL(of(0, core.Duration(core.TTLEndless), time.Second, 10*time.Second, 88*time.Second, core.MaxTTL)),
+				Margin: of(0, time.Second, 20*time.Second), AcquireMargin: of(0, time.Second, 5*time.Second),
+				FleetExpire: core.TTL(of(0, core.Duration(core.TTLEndless), time.Minute)),
+				StampSpread: of(0, core.OneClock, time.Second), Holder: []core.HolderID{"", "x", "y z"}[dice.IntN(3)],
+				Owner: []string{"", "o"}[dice.IntN(2)], Epoch: core.Epoch(dice.IntN(2)), OnSession: dice.IntN(4) == 0,
+				WithoutLease: dice.IntN(2) == 0, MemoFailures: dice.IntN(2) == 0,
+			},
+			Seed: [16]byte{1}, StampUnit: of(0, time.Second), LastEpoch: core.Epoch(dice.IntN(3)), LockFilePresent: dice.IntN(4) == 0,
 		}
 		m, err := New(cfg)
 		if err != nil {

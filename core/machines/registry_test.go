@@ -22,7 +22,8 @@ func answered(t *testing.T, message []byte) core.Answer {
 
 func leaseConfig() []byte {
 	return core.AppendConfig(nil, &core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "n", TTL: core.TTL(time.Minute), Seed: [16]byte{1},
+		Machine: core.MachineLease, Terms: core.Terms{Protocol: core.ProtocolLastWriter, Name: "n", TTL: core.TTL(time.Minute)},
+		Seed: [16]byte{1},
 	})
 }
 
@@ -154,7 +155,8 @@ func TestRegistryListAllocatesNothing(t *testing.T) {
 // What is kept by messages rests as well, and says again what it said last.
 func TestRegistryRests(t *testing.T) {
 	cfg := core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: "n", OnSession: true, OwnStore: true, Host: "h", PID: "1", Seed: [16]byte{1},
+		Machine: core.MachineLease, Terms: core.Terms{Protocol: core.ProtocolStrict, Name: "n", OnSession: true}, OwnStore: true,
+		Host: "h", PID: "1", Seed: [16]byte{1},
 	}
 	var r Registry
 	h, _ := r.New(nil, core.AppendConfig(nil, &cfg))

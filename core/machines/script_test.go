@@ -66,9 +66,12 @@ var handlers = map[string]func(*script, *testing.T) string{
 // machine NAME [companion] [ttl=…] …: makes a machine.
 func (s *script) machineCommand(t *testing.T) string {
 	cfg := core.Config{
-		Machine: core.MachineLease, Name: s.text("name", "n"), Host: s.text("host", ""), PID: s.text("pid", ""),
-		TTL: core.TTL(s.duration(t, "ttl", 0)), Margin: s.duration(t, "margin", 0),
-		AcquireMargin: s.duration(t, "acquire-margin", 0), FleetExpire: core.TTL(s.duration(t, "fleet", 0)),
+		Machine: core.MachineLease,
+		Terms: core.Terms{
+			Name: s.text("name", "n"), TTL: core.TTL(s.duration(t, "ttl", 0)), Margin: s.duration(t, "margin", 0),
+			AcquireMargin: s.duration(t, "acquire-margin", 0), FleetExpire: core.TTL(s.duration(t, "fleet", 0)),
+		},
+		Host: s.text("host", ""), PID: s.text("pid", ""),
 	}
 	if s.data.HasArg("companion") {
 		cfg.Machine = core.MachineCompanion

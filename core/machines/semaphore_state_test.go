@@ -19,7 +19,9 @@ type asking struct {
 }
 
 func newAsking(tb testing.TB, change func(*core.Config)) *asking {
-	cfg := core.Config{Machine: core.MachineSemaphore, Protocol: core.ProtocolStrict, Name: "n", Seed: [16]byte{7, 1}, Host: "worker-7f9c4d", PID: "12345", Boot: "b1", OwnStore: true}
+	cfg := core.Config{Machine: core.MachineSemaphore, Terms: core.Terms{
+		Protocol: core.ProtocolStrict, Name: "n",
+	}, Seed: [16]byte{7, 1}, Host: "worker-7f9c4d", PID: "12345", Boot: "b1", OwnStore: true}
 	if change != nil {
 		change(&cfg)
 	}

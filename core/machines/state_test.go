@@ -79,7 +79,7 @@ func busyMachines(tb testing.TB) map[string]*cycle {
 	waiter.m.(*strict.Lease).Attempt = &strict.Attempt{N: 1} // the one before
 	held := heldStrictly(tb, 1)
 	held.m.(*strict.Lease).Garbage = &register.Garbage{Keys: []string{"k"}}
-	companion := strictCycle(tb, core.Config{Machine: core.MachineCompanion, Holder: "h", Epoch: 1})
+	companion := strictCycle(tb, core.Config{Machine: core.MachineCompanion, Terms: core.Terms{Holder: "h", Epoch: 1}})
 	companion.step(core.Event{Kind: core.EventAccompany})
 	companion.step(core.Event{Kind: core.EventAnswer, Request: companion.id, Outcome: core.OutcomeYes, Entries: testPage(1)})
 	v = otherVersion(1, core.VersionHeld)
@@ -88,7 +88,7 @@ func busyMachines(tb testing.TB) map[string]*cycle {
 	companion.yes(nil)
 	session := strictCycle(tb, core.Config{Machine: core.MachineSession})
 	session.step(core.Event{Kind: core.EventBegin})
-	breaker := strictCycle(tb, core.Config{Machine: core.MachineRevocation, Why: "stuck"})
+	breaker := strictCycle(tb, core.Config{Machine: core.MachineRevocation, Terms: core.Terms{Why: "stuck"}})
 	breaker.step(core.Event{Kind: core.EventBegin})
 	breaker.step(core.Event{Kind: core.EventAnswer, Request: breaker.id, Outcome: core.OutcomeYes, Entries: testPage(1)})
 	breaker.yes(testVersion(breaker.m, otherVersion(1, core.VersionHeld), 0))

@@ -43,7 +43,7 @@ func TestBusyGarbage(t *testing.T) {
 	const young, old = 20*core.MaxEntries + 40, 10000
 	w := newWorld(t)
 	w.now = int64(time.Minute)
-	m, err := base.New(core.Config{Machine: core.MachineInspection, Protocol: core.ProtocolStrict, Name: "n", Seed: [16]byte{1}})
+	m, err := base.New(core.Config{Machine: core.MachineInspection, Terms: core.Terms{Protocol: core.ProtocolStrict, Name: "n"}, Seed: [16]byte{1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func strictConfig(change func(*core.Config)) core.Config {
-	cfg := core.Config{Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: "n", Seed: [16]byte{1}}
+	cfg := core.Config{Machine: core.MachineLease, Terms: core.Terms{Protocol: core.ProtocolStrict, Name: "n"}, Seed: [16]byte{1}}
 	if change != nil {
 		change(&cfg)
 	}

@@ -366,7 +366,9 @@ func (w *world) rest(a *actor) {
 // strictly makes a machine that speaks strict.
 func (w *world) strictly(name string, change func(*core.Config)) *actor {
 	w.t.Helper()
-	cfg := core.Config{Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: "n", StampUnit: time.Duration(w.unit), OwnStore: true}
+	cfg := core.Config{Machine: core.MachineLease, Terms: core.Terms{
+		Protocol: core.ProtocolStrict, Name: "n",
+	}, StampUnit: time.Duration(w.unit), OwnStore: true}
 	if change != nil {
 		change(&cfg)
 	}

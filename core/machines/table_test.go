@@ -139,7 +139,9 @@ type tableStart struct {
 const tableTTL = 20 * time.Second
 
 func tableStarts() []tableStart {
-	cfg := core.Config{Protocol: core.ProtocolLastWriter, Name: "n", TTL: core.TTL(tableTTL), Seed: [16]byte{1}, Machine: core.MachineLease}
+	cfg := core.Config{Terms: core.Terms{
+		Protocol: core.ProtocolLastWriter, Name: "n", TTL: core.TTL(tableTTL),
+	}, Seed: [16]byte{1}, Machine: core.MachineLease}
 	with := func(machine, variant string, change func(*core.Config)) tableStart {
 		c := cfg
 		change(&c)
@@ -154,7 +156,9 @@ func tableStarts() []tableStart {
 }
 
 func strictStarts() []tableStart {
-	cfg := core.Config{Protocol: core.ProtocolStrict, Name: "n", TTL: core.TTL(tableTTL), Seed: [16]byte{1}, Machine: core.MachineLease, Boot: "b1", OwnStore: true}
+	cfg := core.Config{Terms: core.Terms{
+		Protocol: core.ProtocolStrict, Name: "n", TTL: core.TTL(tableTTL),
+	}, Seed: [16]byte{1}, Machine: core.MachineLease, Boot: "b1", OwnStore: true}
 	with := func(machine, variant string, change func(*core.Config)) tableStart {
 		c := cfg
 		change(&c)

@@ -10,7 +10,7 @@ import (
 )
 
 func goodConfig(change func(*core.Config)) core.Config {
-	cfg := core.Config{Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "n", Seed: [16]byte{1}}
+	cfg := core.Config{Machine: core.MachineLease, Terms: core.Terms{Protocol: core.ProtocolLastWriter, Name: "n"}, Seed: [16]byte{1}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -101,7 +101,9 @@ func TestConfigRules(t *testing.T) {
 		{"companion", func(c *core.Config) { c.Machine = core.MachineCompanion }, "holder: a companion needs the tenure that it joins"},
 		{"name", func(c *core.Config) { c.Name = "" }, `name "": must not be empty`},
 		{
-			"all at once", func(c *core.Config) { *c = core.Config{TTL: core.TTL(time.Millisecond), Host: "\xff"} },
+			"all at once", func(c *core.Config) {
+				*c = core.Config{Terms: core.Terms{TTL: core.TTL(time.Millisecond)}, Host: "\xff"}
+			},
 			"machine: no such machine; protocol: must be lastwriter or strict; " + `name "": must not be empty; ` +
 				"ttl 1ms: at least 50ms on this store, and never 0 under lastwriter; host: at most 256 bytes of UTF-8; seed: must be 16 fresh random bytes for each machine",
 		},

@@ -163,7 +163,7 @@ func malformedLines(t *testing.T, each func(sort string, message []byte, rule st
 func longTexts() []byte {
 	v := newVector("What somebody wrote into a record fits an answer, however long it is, and is cut between characters.", "vector_test.go")
 	companion := core.AppendConfig(nil, &core.Config{
-		Machine: core.MachineCompanion, Protocol: core.ProtocolLastWriter, Name: "n", Holder: "h", Seed: [16]byte{2},
+		Machine: core.MachineCompanion, Terms: core.Terms{Protocol: core.ProtocolLastWriter, Name: "n", Holder: "h"}, Seed: [16]byte{2},
 	})
 	for _, text := range []string{
 		strings.Repeat("x", 60_000), strings.Repeat("\u00fc", 400), strings.Repeat("\\u00fc", 400), strings.Repeat("\\n", 600),
@@ -191,7 +191,7 @@ func longTexts() []byte {
 // crowdedSemaphore has a record that is as long as one may be.
 func crowdedSemaphore() []byte {
 	v := newVector("Whoever comes to a semaphore whose record has no room for another holder is told so.", "vector_test.go")
-	cfg := core.Config{Machine: core.MachineSemaphore, Protocol: core.ProtocolStrict, Name: "n", Seed: [16]byte{1}, OwnStore: true}
+	cfg := core.Config{Machine: core.MachineSemaphore, Terms: core.Terms{Protocol: core.ProtocolStrict, Name: "n"}, Seed: [16]byte{1}, OwnStore: true}
 	writer, err := semaphore.New(cfg)
 	if err != nil {
 		panic(err)
@@ -239,7 +239,7 @@ func bucketsVectors(t *testing.T) map[string][]byte {
 
 func refusedConfigs() []byte {
 	v := newVector("A config that makes no machine is refused with all that is wrong with it.", "vector_test.go")
-	good := core.Config{Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "n", Seed: [16]byte{1}}
+	good := core.Config{Machine: core.MachineLease, Terms: core.Terms{Protocol: core.ProtocolLastWriter, Name: "n"}, Seed: [16]byte{1}}
 	for _, change := range []func(*core.Config){
 		func(*core.Config) {},
 		func(c *core.Config) { *c = core.Config{} },
@@ -273,7 +273,7 @@ func refusedConfigs() []byte {
 func refusedSteps() []byte {
 	v := newVector("A step that breaks the contract is refused, and the machine goes on as if it had not been.", "vector_test.go")
 	companion := core.AppendConfig(nil, &core.Config{
-		Machine: core.MachineCompanion, Protocol: core.ProtocolLastWriter, Name: "n", Holder: "h", Seed: [16]byte{2},
+		Machine: core.MachineCompanion, Terms: core.Terms{Protocol: core.ProtocolLastWriter, Name: "n", Holder: "h"}, Seed: [16]byte{2},
 	})
 	for _, config := range [][]byte{leaseConfig(), companion} {
 		n := v.made(config)

@@ -11,7 +11,9 @@ import (
 
 // config returns a good Config; seed makes machines differ.
 func config(name string, seed byte) core.Config {
-	return core.Config{Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: name, Host: "h", PID: "1", Seed: [16]byte{seed, 1}}
+	return core.Config{Machine: core.MachineLease, Terms: core.Terms{
+		Protocol: core.ProtocolLastWriter, Name: name,
+	}, Host: "h", PID: "1", Seed: [16]byte{seed, 1}}
 }
 
 const wall = 1_700_000_000_000_000_000

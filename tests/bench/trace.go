@@ -62,8 +62,9 @@ type renewing struct {
 func newRenewing(seed byte) *renewing {
 	return &renewing{
 		config: core.AppendConfig(nil, &core.Config{
-			Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "bench/renewal", TTL: core.TTL(time.Minute),
-			Seed: [16]byte{seed, 1}, Host: "bench.example.org", PID: "4711", TID: 4711,
+			Machine: core.MachineLease,
+			Terms:   core.Terms{Protocol: core.ProtocolLastWriter, Name: "bench/renewal", TTL: core.TTL(time.Minute)}, Seed: [16]byte{seed, 1},
+			Host: "bench.example.org", PID: "4711", TID: 4711,
 		}),
 		now:   core.Instant{Mono: 1, Wall: 1_760_000_000_000_000_000},
 		event: core.Event{Kind: core.EventAcquire, Wait: core.Forever},

@@ -53,24 +53,15 @@ const (
 // clientOf is the Config of a client, of one that has all that a claim's machine needs.
 func clientOf(cfg core.Config) core.Config {
 	return core.Config{
-		Machine: core.MachineClient, StampUnit: cfg.StampUnit, StampSpread: cfg.StampSpread, Boot: cfg.Boot, Seed: cfg.Seed,
-		OwnStore: cfg.OwnStore, NoCreate: cfg.NoCreate, Watches: cfg.Watches,
+		Machine: core.MachineClient, StampUnit: cfg.StampUnit, Terms: core.Terms{StampSpread: cfg.StampSpread}, Boot: cfg.Boot,
+		Seed: cfg.Seed, OwnStore: cfg.OwnStore, NoCreate: cfg.NoCreate, Watches: cfg.Watches,
 		Samples: cfg.Protocol == core.ProtocolStrict && cfg.Expiry == core.ExpiryCalibrated,
-	}
-}
-
-// termsOf are the terms in a claim's Config.
-func termsOf(cfg core.Config) *core.Config {
-	return &core.Config{
-		Protocol: cfg.Protocol, Name: cfg.Name, TTL: cfg.TTL, Margin: cfg.Margin, AcquireMargin: cfg.AcquireMargin,
-		FleetExpire: cfg.FleetExpire, Renewal: cfg.Renewal, Expiry: cfg.Expiry, OnSession: cfg.OnSession,
-		Holder: cfg.Holder, Epoch: cfg.Epoch, Why: cfg.Why, Now: cfg.Now,
 	}
 }
 
 // begins is the command with which a claim begins.
 func begins(kind core.EventKind, number uint64, cfg core.Config) core.Event {
-	return core.Event{Kind: kind, Claim: number, Terms: termsOf(cfg), Wait: core.Forever}
+	return core.Event{Kind: kind, Claim: number, Terms: &cfg.Terms, Wait: core.Forever}
 }
 
 // about is a command about the first claim.
@@ -95,7 +86,7 @@ func (s *Scenario) sample(index uint8, program Program) error {
 		return nil
 	}
 	const name = "elsewhere"
-	terms := core.Config{Protocol: core.ProtocolStrict, Name: name, TTL: core.TTL(strictTTL), Margin: core.Duration(strictMargin)}
+	terms := core.Terms{Protocol: core.ProtocolStrict, Name: name, TTL: core.TTL(strictTTL), Margin: core.Duration(strictMargin)}
 	other, err := machines.New(core.Config{Machine: core.MachineClient, Seed: [16]byte{1}, OwnStore: true, StampUnit: core.Duration(strictUnit)})
 	if err != nil {
 		return err

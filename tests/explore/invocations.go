@@ -35,9 +35,12 @@ func (k *invocationMaker) config(name string) core.Config {
 		return (&strictMaker{seed: k.seed}).config(name)
 	}
 	return core.Config{
-		Protocol: k.protocol, Name: leaseName,
-		TTL: core.TTL(40 * second), AcquireMargin: core.Duration(8*second + 200*millisecond), Margin: core.Duration(4 * second),
-		FleetExpire: core.TTLEndless, OwnStore: k.creates, NoCreate: !k.creates, Seed: seedOf(name, k.seed),
+		Terms: core.Terms{
+			Protocol: k.protocol, Name: leaseName, TTL: core.TTL(40 * second),
+			AcquireMargin: core.Duration(8*second + 200*millisecond), Margin: core.Duration(4 * second),
+			FleetExpire: core.TTLEndless,
+		},
+		OwnStore: k.creates, NoCreate: !k.creates, Seed: seedOf(name, k.seed),
 	}
 }
 

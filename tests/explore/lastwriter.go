@@ -29,9 +29,11 @@ func lastwriterScenario(seed uint64, change func(*core.Config)) *Scenario {
 	sc := &Scenario{Store: newBlobs(1), Tick: 4 * second, StoreWall: start}
 	for i, name := range []string{"A", "B"} {
 		cfg := core.Config{
-			Protocol: core.ProtocolLastWriter, Name: leaseName,
-			TTL: core.TTL(40 * second), AcquireMargin: core.Duration(8 * second), Margin: core.Duration(4 * second),
-			FleetExpire: core.TTLEndless, OwnStore: true, Seed: seedOf(name, seed),
+			Terms: core.Terms{
+				Protocol: core.ProtocolLastWriter, Name: leaseName, TTL: core.TTL(40 * second),
+				AcquireMargin: core.Duration(8 * second), Margin: core.Duration(4 * second), FleetExpire: core.TTLEndless,
+			},
+			OwnStore: true, Seed: seedOf(name, seed),
 		}
 		if change != nil {
 			change(&cfg)

@@ -104,7 +104,9 @@ func (m meanwhile) AppendState(dst []byte) []byte {
 func (k *mutantMaker) oldClient() *Scenario {
 	body := `{"writer_id": "old", "expire_s": 5, "written_at": "` + core.FormatStamp(start+strictTick) + `", "first_acquired_at": "", "released_at": ""}`
 	b := k.acquirer("B", 101, false, func(c *core.Config) {
-		*c = core.Config{Protocol: core.ProtocolLastWriter, Name: c.Name, TTL: c.TTL, FleetExpire: core.TTLEndless, OwnStore: true, Seed: c.Seed}
+		*c = core.Config{Terms: core.Terms{
+			Protocol: core.ProtocolLastWriter, Name: c.Name, TTL: c.TTL, FleetExpire: core.TTLEndless,
+		}, OwnStore: true, Seed: c.Seed}
 	})
 	sc := k.narrow("old-client", 0, 0, 0, 0, k.acquirer("A", 99, true, nil), late(b, 3))
 	does := core.Action{Kind: core.ActionPut, Key: leaseName + "/" + core.LockFile, Body: []byte(body)}

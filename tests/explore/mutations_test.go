@@ -244,7 +244,8 @@ func (k *mutantMaker) twoWaiters() *Scenario {
 	sc.Store, _ = newBlobs(1).Apply(start-second, &core.Action{Kind: core.ActionPut, Key: leaseName + "/" + core.LockFile, Body: []byte(body)}, 0)
 	for i, name := range []string{"A", "B"} {
 		cfg := core.Config{
-			Protocol: core.ProtocolLastWriter, Name: leaseName, TTL: core.TTL(88 * second), FleetExpire: core.TTLEndless, OwnStore: true, Seed: seedOf(name, k.seed),
+			Terms:    core.Terms{Protocol: core.ProtocolLastWriter, Name: leaseName, TTL: core.TTL(88 * second), FleetExpire: core.TTLEndless},
+			OwnStore: true, Seed: seedOf(name, k.seed),
 		}
 		a := k.actor(name, 99+2*int64(i), cfg, nil, core.EventAcquire, Command{Words: asks(name), Must: true})
 		a.MonoOffset = 0

@@ -41,9 +41,11 @@ func (k *strictMaker) all() []*Scenario {
 
 func (k *strictMaker) config(name string) core.Config {
 	return core.Config{
-		Protocol: core.ProtocolStrict, Name: leaseName,
-		TTL: core.TTL(strictTTL), Margin: core.Duration(strictMargin), Expiry: core.ExpiryCalibrated,
-		StampUnit: core.Duration(strictUnit), StampSpread: core.OneClock, OwnStore: true, Seed: seedOf(name, k.seed),
+		Terms: core.Terms{
+			Protocol: core.ProtocolStrict, Name: leaseName, TTL: core.TTL(strictTTL), Margin: core.Duration(strictMargin),
+			Expiry: core.ExpiryCalibrated, StampSpread: core.OneClock,
+		},
+		StampUnit: core.Duration(strictUnit), OwnStore: true, Seed: seedOf(name, k.seed),
 	}
 }
 

@@ -74,7 +74,7 @@ func (f *fleet) begin(s *slot) {
 	}
 	h.claims++
 	s.phase, s.claim = phaseWaiting, h.claims
-	f.step(h, core.Event{Kind: core.EventAcquire, Claim: s.claim, Wait: core.Forever, Terms: &core.Config{
+	f.step(h, core.Event{Kind: core.EventAcquire, Claim: s.claim, Wait: core.Forever, Terms: &core.Terms{
 		Protocol: core.ProtocolStrict, Name: s.name.text, TTL: core.TTL(f.plan.ttl), OnSession: true,
 	}})
 }

@@ -95,8 +95,8 @@ func (w *simulation) start(p *process) {
 }
 
 // terms are those of a claim.
-func (w *simulation) terms(p *process, name string) core.Config {
-	t := core.Config{Protocol: w.opts.Protocol, Name: name, TTL: core.TTL(w.opts.TTL), Expiry: w.expiry}
+func (w *simulation) terms(p *process, name string) core.Terms {
+	t := core.Terms{Protocol: w.opts.Protocol, Name: name, TTL: core.TTL(w.opts.TTL), Expiry: w.expiry}
 	if w.opts.Protocol == core.ProtocolStrict {
 		t.OnSession = p.onSession
 		return t
@@ -112,7 +112,7 @@ func (w *simulation) terms(p *process, name string) core.Config {
 }
 
 // begin begins a claim of a process, for an actor or for none.
-func (w *simulation) begin(p *process, s *slot, what string, ev core.Event, terms core.Config) *unit {
+func (w *simulation) begin(p *process, s *slot, what string, ev core.Event, terms core.Terms) *unit {
 	p.claims++
 	w.claims++
 	u := &unit{process: p, number: p.claims, what: what, name: terms.Name, slot: s, now: terms.Now}

@@ -149,7 +149,7 @@ func (w *simulation) want(s *slot) {
 
 // ask begins a turn at a semaphore.
 func (w *simulation) ask(s *slot, name string, ev core.Event) {
-	terms := core.Config{Protocol: core.ProtocolStrict, Name: name, TTL: core.TTL(w.opts.TTL), Expiry: w.expiry}
+	terms := core.Terms{Protocol: core.ProtocolStrict, Name: name, TTL: core.TTL(w.opts.TTL), Expiry: w.expiry}
 	w.begin(s.process, s, whatPermit, ev, terms)
 }
 
@@ -311,7 +311,7 @@ func (w *simulation) beginOther(s *slot) {
 		}
 		w.begin(p, s, whatBreaker, core.Event{Kind: core.EventBreak}, terms)
 	default:
-		w.begin(p, s, whatObserver, core.Event{Kind: core.EventLook}, core.Config{Name: name})
+		w.begin(p, s, whatObserver, core.Event{Kind: core.EventLook}, core.Terms{Name: name})
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 
 func leaseConfig(seed byte) []byte {
 	return core.AppendConfig(nil, &core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "n", Seed: [16]byte{seed, 1},
+		Machine: core.MachineLease, Terms: core.Terms{Protocol: core.ProtocolLastWriter, Name: "n"}, Seed: [16]byte{seed, 1},
 	})
 }
 

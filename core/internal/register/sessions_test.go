@@ -44,7 +44,7 @@ func TestSessionJudged(t *testing.T) {
 		{"the store's clock is not looked at", "b2", core.ExpiryObserved, recordedAt - int64(10*core.Second), begin + ttl},
 		{"whatever comes first", "b1", core.ExpiryCalibrated, recordedAt - 5, begin - 5 + ttl},
 	} {
-		r := registerFor(t, core.Config{Machine: core.MachineInspection, TTL: core.TTL(ttl), Expiry: c.expiry})
+		r := registerFor(t, core.Config{Machine: core.MachineInspection, Terms: core.Terms{TTL: core.TTL(ttl), Expiry: c.expiry}})
 		body := beat(&r.Machine, begin-5, c.boot)
 		r.Sample = StoreClockSample{recordedAt, begin}
 		observe := func(s *seenSession, at int64) {
@@ -74,7 +74,7 @@ func TestSessionJudged(t *testing.T) {
 // TestSessionJudgedByStart: a beat that came between the start of the observation and its
 // answer keeps nobody alive who was not, and kills nobody who beat before.
 func TestSessionJudgedByStart(t *testing.T) {
-	r := registerFor(t, core.Config{Machine: core.MachineInspection, TTL: core.TTL(20 * core.Second), Expiry: core.ExpiryObserved})
+	r := registerFor(t, core.Config{Machine: core.MachineInspection, Terms: core.Terms{TTL: core.TTL(20 * core.Second), Expiry: core.ExpiryObserved}})
 	s := &seenSession{ID: "s"}
 	r.Observation.Start, r.Now.Mono = 0, int64(5*core.Second)
 	r.SessionRead(s, &core.Event{Outcome: core.OutcomeYes, Body: []byte("unreadable")})
@@ -99,7 +99,7 @@ func TestSessionJudgedByStart(t *testing.T) {
 // TestSessionsPerObservation: who is longest overdue is asked first, nobody twice, and no
 // more than so many.
 func TestSessionsPerObservation(t *testing.T) {
-	r := registerFor(t, core.Config{Machine: core.MachineInspection, TTL: core.TTL(20 * core.Second)})
+	r := registerFor(t, core.Config{Machine: core.MachineInspection, Terms: core.Terms{TTL: core.TTL(20 * core.Second)}})
 	r.Now.Mono = int64(100 * core.Second)
 	all := SessionTable{
 		{ID: "young", read: true, unchanged: base.Unchanged{Fingerprint: 1, Since: r.Now.Mono - 1}, Beat: Beat{ttl: 20 * core.Second}},

@@ -20,7 +20,7 @@ const recordedAt = int64(1767323045) * 1e9
 // Recorder writes records as a machine of this process would.
 func Recorder(tb testing.TB, change func(*core.Config)) *base.Machine {
 	cfg := core.Config{
-		Machine: core.MachineInspection, Protocol: core.ProtocolStrict, Name: "n", Seed: [16]byte{1},
+		Machine: core.MachineInspection, Terms: core.Terms{Protocol: core.ProtocolStrict, Name: "n"}, Seed: [16]byte{1},
 		Host: "caf\u00e9 \"7\"\\\u0001", PID: "7", Boot: "b1",
 	}
 	if change != nil {

@@ -102,9 +102,12 @@ func (r *Parked) Unpark() base.Reporting {
 	l.Machine = base.Machine{
 		Mutant: r.Mutant, RNG: r.rng, Now: r.now, Issued: r.issued, Timers: base.NewTimers(),
 		Cfg: core.Config{
-			Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: r.name, TTL: r.ttl, Margin: r.margin, OnSession: true,
-			Expiry: r.expiry, StampUnit: r.unit, StampSpread: r.spread, Boot: r.boot, Label: r.label,
-			Host: r.host, PID: r.pid, TID: r.tid,
+			Machine: core.MachineLease,
+			Terms: core.Terms{
+				Protocol: core.ProtocolStrict, Name: r.name, TTL: r.ttl, Margin: r.margin, OnSession: true, Expiry: r.expiry,
+				StampSpread: r.spread, Label: r.label,
+			},
+			StampUnit: r.unit, Boot: r.boot, Host: r.host, PID: r.pid, TID: r.tid,
 		}.WithDefaults(),
 	}
 	l.Prefix, l.ParticipantID = register.RegisterPrefix(r.name), string(r.holderID)

@@ -13,7 +13,8 @@ import (
 func heldLease(t *testing.T, session string) *Lease {
 	t.Helper()
 	l, err := NewLease(core.Config{
-		Name: "jobs/nightly-report", OnSession: session != "", Host: "worker-7f9c4d", PID: "12345", Boot: "b1", Seed: [16]byte{1},
+		Terms: core.Terms{Name: "jobs/nightly-report", OnSession: session != ""}, Host: "worker-7f9c4d", PID: "12345", Boot: "b1",
+		Seed: [16]byte{1},
 	})
 	if err != nil {
 		t.Fatal(err)

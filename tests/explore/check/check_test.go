@@ -152,7 +152,7 @@ func TestTranscript(t *testing.T) {
 		{"is refused what it holds", core.EventPermit, false, act(core.ActionHeld, core.ActionRefused), check.NoResurrection},
 	} {
 		var said check.Transcript
-		said.Heard(&core.Event{Kind: c.of, Claim: 1, Terms: &core.Config{Name: "n"}})
+		said.Heard(&core.Event{Kind: c.of, Claim: 1, Terms: &core.Terms{Name: "n"}})
 		twin := said.Copy()
 		before := string(said.AppendState(nil))
 		wants(t, c.what, twin.Watch(stepper{c.idle}, c.actions), c.checker)
@@ -161,7 +161,7 @@ func TestTranscript(t *testing.T) {
 		}
 	}
 	var again check.Transcript
-	again.Heard(&core.Event{Kind: core.EventAcquire, Claim: 1, Terms: &core.Config{Name: "n"}})
+	again.Heard(&core.Event{Kind: core.EventAcquire, Claim: 1, Terms: &core.Terms{Name: "n"}})
 	wants(t, "waits", again.Forgotten(), check.QuietWhenIdle)
 	lost := []core.Action{{Kind: core.ActionLost, On: 1}, {Kind: core.ActionLost, Claim: 1}}
 	wants(t, "a session, and what stands on it", check.Tells(lost, 1, true), "")

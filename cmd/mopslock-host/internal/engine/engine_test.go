@@ -14,7 +14,7 @@ func TestBegin(t *testing.T) {
 	defer debug.SetGCPercent(percent)
 	e := &Engine{Name: WASM}
 	e.Begin()
-	cfg := core.Config{Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: "n", Seed: [16]byte{1}}
+	cfg := core.Config{Machine: core.MachineLease, Terms: core.Terms{Protocol: core.ProtocolStrict, Name: "n"}, Seed: [16]byte{1}}
 	machine, err := e.New(cfg)
 	if err != nil {
 		t.Fatal(err)
