@@ -102,8 +102,8 @@ func (p *permitRole) isLimit() bool { return p.first.Kind == core.EventLimit }
 
 // semaphoreOf is the semaphore that a permit is asked of, made if need be. A limit is set
 // by any machine of the name.
-func (c *Client) semaphoreOf(p *nameState, cfg *core.Config, limit bool) *semaphore {
-	for _, s := range p.semaphores {
+func (c *Client) semaphoreOf(n *nameState, cfg *core.Config, limit bool) *semaphore {
+	for _, s := range n.semaphores {
 		if limit || s.ttl == cfg.TTL && s.margin == cfg.Margin {
 			return s
 		}
@@ -112,9 +112,9 @@ func (c *Client) semaphoreOf(p *nameState, cfg *core.Config, limit bool) *semaph
 	if err != nil {
 		panic("mopslock: core: client: " + err.Error()) // its terms were checked
 	}
-	s := &semaphore{name: p, ttl: cfg.TTL, margin: cfg.Margin, session: c.sessionFor(cfg.TTL, cfg.Margin)}
+	s := &semaphore{name: n, ttl: cfg.TTL, margin: cfg.Margin, session: c.sessionFor(cfg.TTL, cfg.Margin)}
 	s.unit = &unit{machine: m, owner: s}
-	p.semaphores = append(p.semaphores, s)
+	n.semaphores = append(n.semaphores, s)
 	c.semaphores = append(c.semaphores, s)
 	s.session.attach(c)
 	return s

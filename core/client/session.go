@@ -197,11 +197,11 @@ func (s *session) reopen(c *Client) {
 // called tells the claims of a name on this session that somebody has broken it. What they
 // may be believed until is capped at once, before the session's renewal is told.
 func (s *session) called(c *Client, name string, epoch core.Epoch) {
-	p := c.names[name]
-	if p == nil {
+	n := c.names[name]
+	if n == nil {
 		return
 	}
-	for _, cl := range p.claims {
+	for _, cl := range n.claims {
 		if cl.session == s && cl.state != claimEnded {
 			cl.capBelief(c)
 			cl.calls++

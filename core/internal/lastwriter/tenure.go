@@ -38,7 +38,7 @@ type Tenure struct {
 	CompanionAt int64
 
 	seen     lockfile.Record `state:"scratch: it refers to the body of the event in progress"`
-	Observed core.Observed   `state:"exact: it is only told to people"`
+	Observed core.Observed   `state:"exact: what a Step reads of it follows from what was read"`
 }
 
 func newTenure(cfg core.Config) (Tenure, error) {

@@ -40,7 +40,7 @@ type Register struct {
 	AboveOf      core.Epoch
 
 	Body     []byte         `state:"scratch: it is written anew before it is sent"`
-	Observed *core.Observed `state:"exact: it is only told to people"` // nil until something was seen
+	Observed *core.Observed `state:"exact: what a Step reads of it follows from what was read"` // nil until something was seen
 }
 
 // Current is a version as it was read, or made; n 0 is that there is none.
