@@ -14,7 +14,7 @@ import pytest
 
 from mopslock import errors
 from mopslock._own import client
-from mopslock._own.claims import Lease, Permit
+from mopslock._own.claims import Lease, Look, Permit
 from mopslock._own.client import Client
 from mopslock._own.clock import System
 from mopslock._own.host import OwnHost
@@ -51,6 +51,18 @@ def test_a_lease_costs_so_many_requests_and_no_more(world: World) -> None:
     assert world.store.asked() == []
     assert world.store.holder("n") is None
     assert (host.client.claims, world.next()) == ({}, 1 << 62), "nothing is left of it"
+
+
+def test_a_number_is_given_once(world: World) -> None:
+    """A look that cannot begin is cancelled all the same, and nothing that came between."""
+    host = world.host()
+    look = Look(host.client, "a//b")
+    host.begin(look, "look", {"name": "a//b"})
+    lease = world.lease(host)
+    host.client.command(look, "cancel")
+    world.run(1)
+    assert isinstance(world.error(look.future), errors.BadArgument)
+    assert (lease.failure(), world.store.holder("n")) == (None, lease.holder)
 
 
 # What ends a lease.

@@ -27,7 +27,7 @@ from .._log import log
 from .._machine import Machine
 from .._units import SECOND
 from .._workers import Do
-from ..errors import BadArgument, EngineFailed, MopslockError
+from ..errors import EngineFailed, MopslockError
 from .clock import Clock
 from .threads import Lane, Sleeper
 from .verbs import NEVER, READS, REQUESTS, RESULTS, Action, Event, attempt, can, unknown
@@ -351,14 +351,12 @@ class Client:
                 self._step({**command, "claim": claim.number, "terms": terms})
             except Exception as error:
                 self.claims.pop(claim.number, None)
-                if isinstance(error, BadArgument):
-                    self._last -= 1
                 claim.fail(error if isinstance(error, MopslockError) else EngineFailed(f"mopslock: {error!r}"))
                 if not isinstance(error, MopslockError):
                     raise
 
     def _command(self, claim: Claim, command: Event) -> None:
-        if claim.number in self.claims:
+        if self.claims.get(claim.number) is claim:
             self._step({**command, "claim": claim.number})
 
     def _close(self) -> None:
