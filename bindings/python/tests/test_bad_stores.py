@@ -21,7 +21,7 @@ from mopslock import _hosts, stores
 from mopslock._notify import Notifier
 from mopslock._own import verbs
 from mopslock._own.clock import System
-from mopslock._own.threads import MOST_ASKING, MOST_LATE, Lane, Sleeper, Timer
+from mopslock._own.threads import FOR_RENEWALS, MOST_ASKING, MOST_LATE, Lane, Sleeper, Timer
 from mopslock._units import FOREVER
 from mopslock._workers import Workers
 from mopslock.terms import Terms
@@ -285,8 +285,8 @@ def test_all_threads_on_one_name_are_served(make: Callable[[Path], Any], tmp_pat
 class Asked:
     """A request, as a lane sees it."""
 
-    def __init__(self, key: str) -> None:
-        self.key, self.late = key, False
+    def __init__(self, key: str, *, renews: bool = False) -> None:
+        self.key, self.renews, self.late = key, renews, False
 
     def perform(self) -> None:
         """Nobody asks this of it."""
@@ -313,6 +313,11 @@ def test_a_third_request_of_a_key_whose_two_others_hang_waits_for_one_of_them() 
 
 
 def test_no_more_than_so_many_are_asked_at_once_and_the_others_in_their_order() -> None:
-    lane, asked = Lane(), [Asked(str(number)) for number in range(MOST_ASKING + 2)]
-    assert [lane.take(request) for request in asked] == [True] * MOST_ASKING + [False] * 2
-    assert [lane.leave(request) for request in asked[:3]] == [*asked[-2:], None]
+    """Renewals have a quarter for themselves, whatever hangs."""
+    most = MOST_ASKING - FOR_RENEWALS
+    lane, asked = Lane(), [Asked(str(number)) for number in range(most + 2)]
+    assert [lane.take(request) for request in asked] == [True] * most + [False] * 2
+    renewals = [Asked(f"beat {number}", renews=True) for number in range(FOR_RENEWALS + 1)]
+    assert [lane.take(request) for request in renewals] == [True] * FOR_RENEWALS + [False]
+    assert [lane.leave(request) for request in asked[:2]] == [renewals[-1], None]
+    assert [lane.leave(request) for request in renewals[:-1]] == [None] * (FOR_RENEWALS - 1) + [asked[-2]]

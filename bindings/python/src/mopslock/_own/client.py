@@ -114,7 +114,7 @@ class Share(Protocol):
 class Request:
     """A request that is under way."""
 
-    __slots__ = ("action", "body", "client", "key", "lane", "last", "late", "limit", "look", "on_time")
+    __slots__ = ("action", "body", "client", "key", "lane", "last", "late", "limit", "look", "on_time", "renews")
 
     def __init__(self, client: Client, action: Action, body: bytes | None, now: int) -> None:
         self.client, self.action, self.body = client, action, body
@@ -124,6 +124,7 @@ class Request:
         self.look = now + limit - limit // LOOKS  # when a thread looks whether it was answered
         self.on_time = False  # the last one that looked
         self.key: str = action["key"]
+        self.renews = action.get("purpose") == "renewal"
         self.late = False
         self.lane = client.lane(action)
 

@@ -26,6 +26,9 @@ from .verbs import NEVER
 MOST_ASKING = 64
 """Threads that ask one store at once. A client has half as many requests under way; the others may hang."""
 
+FOR_RENEWALS = MOST_ASKING // 4
+"""Of these, what only renewals may use: other names, whose requests hang, must not use up all (PROTOCOL C7)."""
+
 MOST_LATE = 2
 """Requests of one key that hang: they must not use up the threads of all."""
 
@@ -37,6 +40,8 @@ class Request(Protocol):
     """A request that is under way, as a Lane sees it."""
 
     key: str
+    renews: bool
+    """A claim ends without it."""
     late: bool
     """Its limit is over: it was answered, and the store is still at it."""
 
@@ -47,8 +52,7 @@ class Request(Protocol):
 class Lane:
     """One store's share of the threads."""
 
-    def __init__(self, most: int = MOST_ASKING) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._lock = threading.RLock()
         self._asking: set[Request] = set()
         self._late: Counter[str] = Counter()
@@ -87,7 +91,8 @@ class Lane:
             return None
 
     def _has_room(self, request: Request) -> bool:
-        return len(self._asking) < self._most and self._late[request.key] < MOST_LATE
+        most = MOST_ASKING if request.renews else MOST_ASKING - FOR_RENEWALS
+        return len(self._asking) < most and self._late[request.key] < MOST_LATE
 
 
 class Waits(Protocol):
