@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
@@ -104,5 +105,36 @@ func TestHurry(t *testing.T) {
 		if !p.Client.Idle() || took > tc.most || tc.kind == 0 && took < core.Minute {
 			t.Errorf("%v: idle %t after %v", tc.kind, p.Client.Idle(), took)
 		}
+	}
+}
+
+// TestNothingAfterTheEnd: a claim that was released looks for a late renewal, and finds one of another TTL. It says
+// nothing of that any more.
+func TestNothingAfterTheEnd(t *testing.T) {
+	p := newProcess(t, newBucket(), 1)
+	terms := core.Terms{Name: "n", Protocol: core.ProtocolLastWriter, TTL: core.TTL(20 * core.Second)}
+	claim := p.begin(core.EventAcquire, terms, core.Event{Wait: core.Forever})
+	p.until(p.now + int64(core.Second))
+	p.hears("1 held")
+	late := p.bucket.objects["n/lock.json"]
+	late.Body = bytes.Replace(late.Body, []byte(`20.0`), []byte(`60.0`), 1)
+	failed := false
+	p.bucket.fails = func(a *core.Action) core.Class {
+		if a.Kind == core.ActionPut && !failed {
+			failed = true // and may land late
+			return core.ClassUnreachable
+		}
+		return core.ClassNone
+	}
+	for !failed {
+		p.until(p.Wake)
+	}
+	p.do(core.Event{Kind: core.EventRelease, Claim: claim})
+	p.hears("1 released")
+	p.bucket.objects["n/lock.json"] = late
+	p.until(p.now + 30*int64(core.Second))
+	p.hears("")
+	if p.bucket.objects["n/lock.json"].Body == nil || bytes.Equal(p.bucket.objects["n/lock.json"].Body, late.Body) {
+		t.Error("it did not look")
 	}
 }
