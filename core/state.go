@@ -124,9 +124,9 @@ type Part interface {
 	WriteState(w *StateWriter)
 	// PartName tells its type from others.
 	PartName() string
-	// TwinIn returns its copy in a clone of the machine.
-	TwinIn(t Twins) any
+	// CopyIn returns its copy in a clone of the machine.
+	CopyIn(t Copies) any
 }
 
-// Twins are the copies of the parts of a machine that is cloned, by the pointers to the parts.
-type Twins map[any]any
+// Copies are the copies of the parts of a machine that is cloned, by the pointers to the parts.
+type Copies map[any]any

@@ -173,12 +173,6 @@ func (cl *claim) recheck(c *Client) bool {
 	return true
 }
 
-// claimOf is the claim whose lease a unit's machine is about, or nil.
-func claimOf(o owner) *claim {
-	cl, _ := o.(*claim)
-	return cl
-}
-
 // purpose is what a request of a unit's machine is for, as people are told.
 func (u *unit) purpose(a *core.Action) core.Purpose {
 	reads := base.DirectionOf(a.Kind) == base.Reads

@@ -395,7 +395,7 @@ func (c *Client) answered(f *outbox.Flight, ev *core.Event) {
 			ev.Class = core.ClassOther
 		}
 		u.feed(c, ev)
-		if cl := claimOf(u.owner); cl != nil {
+		if cl, ok := u.owner.(*claim); ok {
 			cl.follow(c, f, ev)
 		}
 	}
@@ -424,7 +424,7 @@ func (u *unit) step(c *Client, ev core.Event) { u.feed(c, &ev) }
 // feed is step with an event that is the client's to change. The event stays off the heap,
 // so no interface but the machine's sees it.
 func (u *unit) feed(c *Client, ev *core.Event) {
-	if cl := claimOf(u.owner); cl != nil && cl.protocol == core.ProtocolStrict {
+	if cl, ok := u.owner.(*claim); ok && cl.protocol == core.ProtocolStrict {
 		c.inform(cl.session, ev)
 	} else if of, ok := u.owner.(*semaphore); ok {
 		if ev.Kind == core.EventChanged {

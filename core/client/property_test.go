@@ -41,14 +41,14 @@ type request struct {
 
 func (a *actor) mono() int64 { return a.w.now + a.ahead }
 
-// twins is a client that is held to its contract, and compared with a copy at each Step.
-type twins struct {
+// compared is a client that is held to its contract, and compared with a copy at each Step.
+type compared struct {
 	core.Machine
 	t *rapid.T
 }
 
 // Step implements core.Machine.
-func (c twins) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+func (c compared) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	twin := c.Clone()
 	actions, err := c.Machine.Step(now, ev)
 	if err != nil {
@@ -214,7 +214,7 @@ func believes(t *rapid.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.clients = append(w.clients, &actor{w: w, Process: world.Process{Client: twins{c, t}, Late: true}, ahead: int64(i) * 1e9})
+		w.clients = append(w.clients, &actor{w: w, Process: world.Process{Client: compared{c, t}, Late: true}, ahead: int64(i) * 1e9})
 	}
 	names := []string{"a", "b"}
 	for range rapid.IntRange(5, 120).Draw(t, "steps") {

@@ -62,7 +62,7 @@ func (x *Client) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *Client) Detach(t core.Twins, of *Client) {
+func (x *Client) Detach(t core.Copies, of *Client) {
 	t[&of.alarms] = &x.alarms
 	t[&of.store] = &x.store
 	t[&of.clock] = &x.clock
@@ -74,30 +74,30 @@ func (x *Client) Detach(t core.Twins, of *Client) {
 	x.alarms.Detach(t, &of.alarms)
 	x.claims = slices.Clone(x.claims)
 	for i := range x.claims {
-		x.claims[i] = base.TwinOf(t, x.claims[i])
+		x.claims[i] = base.CopyOf(t, x.claims[i])
 	}
 	x.names = maps.Clone(x.names)
 	for key := range x.names {
-		x.names[key] = base.TwinOf(t, x.names[key])
+		x.names[key] = base.CopyOf(t, x.names[key])
 	}
 	x.memory.Detach(t, &of.memory)
 	x.watches = maps.Clone(x.watches)
 	for key := range x.watches {
-		x.watches[key] = base.TwinOf(t, x.watches[key])
+		x.watches[key] = base.CopyOf(t, x.watches[key])
 	}
 	x.sessions = slices.Clone(x.sessions)
 	for i := range x.sessions {
-		x.sessions[i] = base.TwinOf(t, x.sessions[i])
+		x.sessions[i] = base.CopyOf(t, x.sessions[i])
 	}
 	x.semaphores = slices.Clone(x.semaphores)
 	for i := range x.semaphores {
-		x.semaphores[i] = base.TwinOf(t, x.semaphores[i])
+		x.semaphores[i] = base.CopyOf(t, x.semaphores[i])
 	}
 	x.store.Detach(t, &of.store)
 	x.clock.Detach(t, &of.clock)
 	x.cleanups = slices.Clone(x.cleanups)
 	for i := range x.cleanups {
-		x.cleanups[i] = base.TwinOf(t, x.cleanups[i])
+		x.cleanups[i] = base.CopyOf(t, x.cleanups[i])
 	}
 }
 
@@ -107,7 +107,7 @@ func (x *Client) AppendState(dst []byte) []byte { return core.AppendState(dst, x
 // Clone implements core.Machine.
 func (x *Client) Clone() core.Machine {
 	twin := *x
-	twin.Detach(core.Twins{}, x)
+	twin.Detach(core.Copies{}, x)
 	return &twin
 }
 
@@ -122,9 +122,9 @@ func (x *job) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *job) Detach(t core.Twins, of *job) {
-	x.unit = base.TwinOf(t, x.unit)
-	x.claim = base.TwinOf(t, x.claim)
+func (x *job) Detach(t core.Copies, of *job) {
+	x.unit = base.CopyOf(t, x.unit)
+	x.claim = base.CopyOf(t, x.claim)
 }
 
 // WriteState writes the state of x.
@@ -141,21 +141,21 @@ func (x *unit) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *unit) Detach(t core.Twins, of *unit) {
+func (x *unit) Detach(t core.Copies, of *unit) {
 	t[&of.Alarm] = &x.Alarm
 	x.Alarm.Detach(t, &of.Alarm)
 	x.watching.Detach(t, &of.watching)
 	if x.machine != nil {
 		x.machine = x.machine.Clone().(base.Reporting)
 	}
-	x.owner = base.TwinOf(t, x.owner)
+	x.owner = base.CopyOf(t, x.owner)
 }
 
 // PartName implements core.Part.
 func (x *unit) PartName() string { return "client.unit" }
 
-// TwinIn implements core.Part.
-func (x *unit) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *unit) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -174,10 +174,10 @@ func (x *watching) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *watching) Detach(t core.Twins, of *watching) {
+func (x *watching) Detach(t core.Copies, of *watching) {
 	x.keys = slices.Clone(x.keys)
 	for i := range x.keys {
-		x.keys[i] = base.TwinOf(t, x.keys[i])
+		x.keys[i] = base.CopyOf(t, x.keys[i])
 	}
 }
 
@@ -192,18 +192,18 @@ func (x *watch) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *watch) Detach(t core.Twins, of *watch) {
+func (x *watch) Detach(t core.Copies, of *watch) {
 	x.by = slices.Clone(x.by)
 	for i := range x.by {
-		x.by[i] = base.TwinOf(t, x.by[i])
+		x.by[i] = base.CopyOf(t, x.by[i])
 	}
 }
 
 // PartName implements core.Part.
 func (x *watch) PartName() string { return "client.watch" }
 
-// TwinIn implements core.Part.
-func (x *watch) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *watch) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -228,19 +228,19 @@ func (x *abilities) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *abilities) Detach(t core.Twins, of *abilities) {
-	x.asking = base.TwinOf(t, x.asking)
+func (x *abilities) Detach(t core.Copies, of *abilities) {
+	x.asking = base.CopyOf(t, x.asking)
 	x.waiting = slices.Clone(x.waiting)
 	for i := range x.waiting {
-		x.waiting[i] = base.TwinOf(t, x.waiting[i])
+		x.waiting[i] = base.CopyOf(t, x.waiting[i])
 	}
 }
 
 // PartName implements core.Part.
 func (x *abilities) PartName() string { return "client.abilities" }
 
-// TwinIn implements core.Part.
-func (x *abilities) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *abilities) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -278,11 +278,11 @@ func (x *claim) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *claim) Detach(t core.Twins, of *claim) {
-	x.as = base.TwinOf(t, x.as)
-	x.name = base.TwinOf(t, x.name)
-	x.unit = base.TwinOf(t, x.unit)
-	x.session = base.TwinOf(t, x.session)
+func (x *claim) Detach(t core.Copies, of *claim) {
+	x.as = base.CopyOf(t, x.as)
+	x.name = base.CopyOf(t, x.name)
+	x.unit = base.CopyOf(t, x.unit)
+	x.session = base.CopyOf(t, x.session)
 	if x.pending != nil {
 		twin := *x.pending
 		twin.Detach(t, x.pending)
@@ -293,14 +293,14 @@ func (x *claim) Detach(t core.Twins, of *claim) {
 		twin := *x.handover
 		x.handover = &twin
 	}
-	x.delay = base.TwinOf(t, x.delay)
+	x.delay = base.CopyOf(t, x.delay)
 }
 
 // PartName implements core.Part.
 func (x *claim) PartName() string { return "client.claim" }
 
-// TwinIn implements core.Part.
-func (x *claim) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *claim) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -318,7 +318,7 @@ func (x *cleanup) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *cleanup) Detach(t core.Twins, of *cleanup) {
+func (x *cleanup) Detach(t core.Copies, of *cleanup) {
 	t[&of.Alarm] = &x.Alarm
 	x.Alarm.Detach(t, &of.Alarm)
 	x.action.Detach()
@@ -327,8 +327,8 @@ func (x *cleanup) Detach(t core.Twins, of *cleanup) {
 // PartName implements core.Part.
 func (x *cleanup) PartName() string { return "client.cleanup" }
 
-// TwinIn implements core.Part.
-func (x *cleanup) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *cleanup) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -346,17 +346,17 @@ func (x *delay) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *delay) Detach(t core.Twins, of *delay) {
+func (x *delay) Detach(t core.Copies, of *delay) {
 	t[&of.Alarm] = &x.Alarm
 	x.Alarm.Detach(t, &of.Alarm)
-	x.claim = base.TwinOf(t, x.claim)
+	x.claim = base.CopyOf(t, x.claim)
 }
 
 // PartName implements core.Part.
 func (x *delay) PartName() string { return "client.delay" }
 
-// TwinIn implements core.Part.
-func (x *delay) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *delay) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -381,7 +381,7 @@ func (x *inspectRole) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *inspectRole) Detach(t core.Twins, of *inspectRole) {
+func (x *inspectRole) Detach(t core.Copies, of *inspectRole) {
 	if x.strict != nil {
 		twin := *x.strict
 		twin.Detach()
@@ -392,8 +392,8 @@ func (x *inspectRole) Detach(t core.Twins, of *inspectRole) {
 // PartName implements core.Part.
 func (x *inspectRole) PartName() string { return "client.inspectRole" }
 
-// TwinIn implements core.Part.
-func (x *inspectRole) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *inspectRole) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -418,8 +418,8 @@ func (x joinRole) WriteState(w *core.StateWriter) {
 // PartName implements core.Part.
 func (x joinRole) PartName() string { return "client.joinRole" }
 
-// TwinIn implements core.Part.
-func (x joinRole) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x joinRole) CopyIn(t core.Copies) any {
 	return x
 }
 
@@ -430,8 +430,8 @@ func (x leaseRole) WriteState(w *core.StateWriter) {
 // PartName implements core.Part.
 func (x leaseRole) PartName() string { return "client.leaseRole" }
 
-// TwinIn implements core.Part.
-func (x leaseRole) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x leaseRole) CopyIn(t core.Copies) any {
 	return x
 }
 
@@ -449,22 +449,22 @@ func (x *nameState) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *nameState) Detach(t core.Twins, of *nameState) {
+func (x *nameState) Detach(t core.Copies, of *nameState) {
 	x.claims = slices.Clone(x.claims)
 	for i := range x.claims {
-		x.claims[i] = base.TwinOf(t, x.claims[i])
+		x.claims[i] = base.CopyOf(t, x.claims[i])
 	}
 	x.semaphores = slices.Clone(x.semaphores)
 	for i := range x.semaphores {
-		x.semaphores[i] = base.TwinOf(t, x.semaphores[i])
+		x.semaphores[i] = base.CopyOf(t, x.semaphores[i])
 	}
 }
 
 // PartName implements core.Part.
 func (x *nameState) PartName() string { return "client.nameState" }
 
-// TwinIn implements core.Part.
-func (x *nameState) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *nameState) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -490,15 +490,15 @@ func (x *semaphore) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *semaphore) Detach(t core.Twins, of *semaphore) {
+func (x *semaphore) Detach(t core.Copies, of *semaphore) {
 	t[&of.Alarm] = &x.Alarm
 	x.Alarm.Detach(t, &of.Alarm)
-	x.name = base.TwinOf(t, x.name)
-	x.unit = base.TwinOf(t, x.unit)
-	x.session = base.TwinOf(t, x.session)
+	x.name = base.CopyOf(t, x.name)
+	x.unit = base.CopyOf(t, x.unit)
+	x.session = base.CopyOf(t, x.session)
 	x.asks = slices.Clone(x.asks)
 	for i := range x.asks {
-		x.asks[i] = base.TwinOf(t, x.asks[i])
+		x.asks[i] = base.CopyOf(t, x.asks[i])
 	}
 	x.seen = nil
 }
@@ -506,8 +506,8 @@ func (x *semaphore) Detach(t core.Twins, of *semaphore) {
 // PartName implements core.Part.
 func (x *semaphore) PartName() string { return "client.semaphore" }
 
-// TwinIn implements core.Part.
-func (x *semaphore) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *semaphore) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -533,17 +533,17 @@ func (x *session) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *session) Detach(t core.Twins, of *session) {
+func (x *session) Detach(t core.Copies, of *session) {
 	t[&of.Alarm] = &x.Alarm
 	x.Alarm.Detach(t, &of.Alarm)
-	x.unit = base.TwinOf(t, x.unit)
+	x.unit = base.CopyOf(t, x.unit)
 }
 
 // PartName implements core.Part.
 func (x *session) PartName() string { return "client.session" }
 
-// TwinIn implements core.Part.
-func (x *session) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *session) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -563,16 +563,16 @@ func (x *permitRole) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *permitRole) Detach(t core.Twins, of *permitRole) {
-	x.of = base.TwinOf(t, x.of)
+func (x *permitRole) Detach(t core.Copies, of *permitRole) {
+	x.of = base.CopyOf(t, x.of)
 	x.first.Detach()
 }
 
 // PartName implements core.Part.
 func (x *permitRole) PartName() string { return "client.permitRole" }
 
-// TwinIn implements core.Part.
-func (x *permitRole) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *permitRole) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -592,16 +592,16 @@ func (x *remembered) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *remembered) Detach(t core.Twins, of *remembered) {
-	x.prev = base.TwinOf(t, x.prev)
-	x.next = base.TwinOf(t, x.next)
+func (x *remembered) Detach(t core.Copies, of *remembered) {
+	x.prev = base.CopyOf(t, x.prev)
+	x.next = base.CopyOf(t, x.next)
 }
 
 // PartName implements core.Part.
 func (x *remembered) PartName() string { return "client.remembered" }
 
-// TwinIn implements core.Part.
-func (x *remembered) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *remembered) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -624,15 +624,15 @@ func (x *renewRole) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *renewRole) Detach(t core.Twins, of *renewRole) {
+func (x *renewRole) Detach(t core.Copies, of *renewRole) {
 	x.held.Detach()
 }
 
 // PartName implements core.Part.
 func (x *renewRole) PartName() string { return "client.renewRole" }
 
-// TwinIn implements core.Part.
-func (x *renewRole) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *renewRole) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -656,19 +656,19 @@ func (x *storeClock) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *storeClock) Detach(t core.Twins, of *storeClock) {
-	x.unit = base.TwinOf(t, x.unit)
+func (x *storeClock) Detach(t core.Copies, of *storeClock) {
+	x.unit = base.CopyOf(t, x.unit)
 	x.askers = slices.Clone(x.askers)
 	for i := range x.askers {
-		x.askers[i] = base.TwinOf(t, x.askers[i])
+		x.askers[i] = base.CopyOf(t, x.askers[i])
 	}
 }
 
 // PartName implements core.Part.
 func (x *storeClock) PartName() string { return "client.storeClock" }
 
-// TwinIn implements core.Part.
-func (x *storeClock) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *storeClock) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -690,8 +690,8 @@ func (x *workRole) WriteState(w *core.StateWriter) {
 // PartName implements core.Part.
 func (x *workRole) PartName() string { return "client.workRole" }
 
-// TwinIn implements core.Part.
-func (x *workRole) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *workRole) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -714,8 +714,8 @@ func (x *pending) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *pending) Detach(t core.Twins, of *pending) {
-	x.as = base.TwinOf(t, x.as)
+func (x *pending) Detach(t core.Copies, of *pending) {
+	x.as = base.CopyOf(t, x.as)
 }
 
 // WriteState writes the state of x.
@@ -748,11 +748,11 @@ func (x *memory) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *memory) Detach(t core.Twins, of *memory) {
+func (x *memory) Detach(t core.Copies, of *memory) {
 	x.names = maps.Clone(x.names)
 	for key := range x.names {
-		x.names[key] = base.TwinOf(t, x.names[key])
+		x.names[key] = base.CopyOf(t, x.names[key])
 	}
-	x.oldest = base.TwinOf(t, x.oldest)
-	x.newest = base.TwinOf(t, x.newest)
+	x.oldest = base.CopyOf(t, x.oldest)
+	x.newest = base.CopyOf(t, x.newest)
 }

@@ -87,10 +87,10 @@ func (s *Alarms) WriteState(w *core.StateWriter) {
 
 // Detach gives s, which is a copy, the copies of the alarms. Those are in the copies of what
 // they are embedded in.
-func (s *Alarms) Detach(t core.Twins, of *Alarms) {
+func (s *Alarms) Detach(t core.Copies, of *Alarms) {
 	s.all = slices.Clone(s.all)
 	for i, a := range of.all {
-		a.Rings.TwinIn(t)
+		a.Rings.CopyIn(t)
 		s.all[i] = t[a].(*Alarm)
 	}
 }

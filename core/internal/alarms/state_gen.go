@@ -10,8 +10,8 @@ import (
 // PartName implements core.Part.
 func (x *Alarms) PartName() string { return "alarms.Alarms" }
 
-// TwinIn implements core.Part.
-func (x *Alarms) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *Alarms) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
@@ -22,15 +22,15 @@ func (x *Alarms) TwinIn(t core.Twins) any {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *Alarm) Detach(t core.Twins, of *Alarm) {
-	x.Rings = base.TwinOf(t, x.Rings)
+func (x *Alarm) Detach(t core.Copies, of *Alarm) {
+	x.Rings = base.CopyOf(t, x.Rings)
 }
 
 // PartName implements core.Part.
 func (x *Alarm) PartName() string { return "alarms.Alarm" }
 
-// TwinIn implements core.Part.
-func (x *Alarm) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *Alarm) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}

@@ -17,14 +17,14 @@ func WritePart[P interface {
 	}
 }
 
-// TwinOf is the copy of a part, or nil.
-func TwinOf[P interface {
+// CopyOf is the copy of a part, or nil.
+func CopyOf[P interface {
 	core.Part
 	comparable
-}](t core.Twins, p P) P {
+}](t core.Copies, p P) P {
 	var none P
 	if p == none {
 		return none
 	}
-	return p.TwinIn(t).(P)
+	return p.CopyIn(t).(P)
 }

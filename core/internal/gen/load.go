@@ -110,7 +110,7 @@ func (l *loader) partsOf(machines []*types.Named) (map[*types.Package][]*types.N
 	visit = func(t types.Type) error {
 		if named := structOf(t); named != nil {
 			pkg := named.Obj().Pkg()
-			hasAll := l.byHand(named, "TwinIn") || !l.isShared(named) && (l.byHand(named, "Detach") || !l.hasBuffers(named))
+			hasAll := l.byHand(named, "CopyIn") || !l.isShared(named) && (l.byHand(named, "Detach") || !l.hasBuffers(named))
 			if l.byHand(named, "WriteState") && hasAll || slices.Contains(parts[pkg], named) {
 				return nil
 			}
@@ -237,7 +237,7 @@ func has(t *types.Interface, name string) bool {
 // them may stand in it.
 func (l *loader) partsIn(t types.Type) (all []types.Type) {
 	named, ok := t.(*types.Named)
-	if !ok || !has(named.Underlying().(*types.Interface), "TwinIn") || named.Obj().Pkg().Path() == corePath {
+	if !ok || !has(named.Underlying().(*types.Interface), "CopyIn") || named.Obj().Pkg().Path() == corePath {
 		return nil
 	}
 	scope := named.Obj().Pkg().Scope()
@@ -273,7 +273,7 @@ func (l *loader) leadsToPart(t types.Type) bool {
 	case *types.Pointer:
 		return l.isShared(u.Elem())
 	case *types.Interface:
-		return has(u, "TwinIn")
+		return has(u, "CopyIn")
 	}
 	return false
 }
@@ -312,7 +312,7 @@ func (l *loader) reaches(t types.Type, met map[types.Type]bool) (found bool) {
 	}
 	u := underlying(t)
 	if i, ok := u.(*types.Interface); ok {
-		return has(i, "TwinIn")
+		return has(i, "CopyIn")
 	}
 	element := elementOf(u)
 	return element != nil && l.reaches(element, met)

@@ -136,24 +136,24 @@ func (c *copies) add(part *types.Named, isMachine bool) error {
 	}
 	if c.isShared(part) {
 		c.printf("\n// PartName implements core.Part.\nfunc (x %s%s) PartName() string { return %q }\n", pointer, receiver, c.pkg.Name()+"."+receiver)
-		c.printf("\n// TwinIn implements core.Part.\nfunc (x %s%s) TwinIn(t %s) any {\n", pointer, receiver, c.core("Twins"))
+		c.printf("\n// CopyIn implements core.Part.\nfunc (x %s%s) CopyIn(t %s) any {\n", pointer, receiver, c.core("Copies"))
 		if isEmpty(part) {
 			c.printf("return x\n}\n")
 			return nil
 		}
 		c.printf("if twin, ok := t[x]; ok {\nreturn twin\n}\ntwin := *x\nt[x] = &twin\n")
 		if c.hasBuffers(part) {
-			c.printf("twin.Detach(%s)\n", c.twins(part, "x"))
+			c.printf("twin.Detach(%s)\n", c.detachArguments(part, "x"))
 		}
 		c.printf("return &twin\n}\n")
 	}
 	if isMachine {
 		c.printf("\n// AppendState implements core.Machine.\nfunc (x *%s) AppendState(dst []byte) []byte { return %s(dst, x) }\n", receiver, c.core("AppendState"))
-		twins := ""
+		arguments := ""
 		if c.isGraph(part) {
-			twins = c.core("Twins") + "{}, x"
+			arguments = c.core("Copies") + "{}, x"
 		}
-		c.printf("\n// Clone implements core.Machine.\nfunc (x *%s) Clone() %s {\ntwin := *x\ntwin.Detach(%s)\nreturn &twin\n}\n", receiver, c.core("Machine"), twins)
+		c.printf("\n// Clone implements core.Machine.\nfunc (x *%s) Clone() %s {\ntwin := *x\ntwin.Detach(%s)\nreturn &twin\n}\n", receiver, c.core("Machine"), arguments)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (c *copies) add(part *types.Named, isMachine bool) error {
 func (c *copies) addDetach(part *types.Named, receiver string) error {
 	parameters := ""
 	if c.isGraph(part) {
-		parameters = "t " + c.core("Twins") + ", of *" + receiver
+		parameters = "t " + c.core("Copies") + ", of *" + receiver
 	}
 	c.printf("\n// Detach gives x, which is a copy, buffers of its own.\nfunc (x *%s) Detach(%s) {\n", receiver, parameters)
 	_ = c.eachField(part, func(f field) error { // before any part asks for them
@@ -187,8 +187,8 @@ func (c *copies) addDetach(part *types.Named, receiver string) error {
 	return err
 }
 
-// twins are the arguments of the Detach of a part that was copied from here.
-func (c *copies) twins(part types.Type, of string) string {
+// detachArguments are those of the Detach of a part that was copied from here.
+func (c *copies) detachArguments(part types.Type, of string) string {
 	if c.isGraph(part) {
 		return "t, " + of
 	}
@@ -292,12 +292,12 @@ func (c *copies) detach(path string, t types.Type, depth int) error {
 		return nil
 	}
 	if c.leadsToPart(t) {
-		c.printf("%s = %s(t, %s)\n", path, c.base("TwinOf"), path)
+		c.printf("%s = %s(t, %s)\n", path, c.base("CopyOf"), path)
 		return nil
 	}
 	switch u := underlying(t).(type) {
 	case *types.Struct:
-		c.printf("%s.Detach(%s)\n", path, c.twins(t, "&of"+strings.TrimPrefix(path, "x")))
+		c.printf("%s.Detach(%s)\n", path, c.detachArguments(t, "&of"+strings.TrimPrefix(path, "x")))
 	case *types.Map:
 		c.imports["maps"] = true
 		c.printf("%s = maps.Clone(%s)\n", path, path)
@@ -307,7 +307,7 @@ func (c *copies) detach(path string, t types.Type, depth int) error {
 		if !c.leadsToPart(u.Elem()) {
 			return fmt.Errorf("a %s has no copy", t)
 		}
-		c.printf("for key := range %s {\n%s[key] = %s(t, %s[key])\n}\n", path, path, c.base("TwinOf"), path)
+		c.printf("for key := range %s {\n%s[key] = %s(t, %s[key])\n}\n", path, path, c.base("CopyOf"), path)
 	case *types.Slice, *types.Array:
 		if _, ok := u.(*types.Slice); ok {
 			c.imports["slices"] = true
@@ -327,7 +327,7 @@ func (c *copies) detach(path string, t types.Type, depth int) error {
 		defer c.printf("}\n")
 		c.printf("twin := *%s\n", path)
 		if c.hasBuffers(u.Elem()) {
-			c.printf("twin.Detach(%s)\n", c.twins(u.Elem(), path))
+			c.printf("twin.Detach(%s)\n", c.detachArguments(u.Elem(), path))
 		}
 		c.printf("%s = &twin\n", path)
 	case *types.Interface:

@@ -33,20 +33,20 @@ func (x *Outbox) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *Outbox) Detach(t core.Twins, of *Outbox) {
+func (x *Outbox) Detach(t core.Copies, of *Outbox) {
 	x.Actions = Actions{}
-	x.alarms = base.TwinOf(t, x.alarms)
+	x.alarms = base.CopyOf(t, x.alarms)
 	x.table.Detach(t, &of.table)
 	for i := range x.ready {
 		x.ready[i] = slices.Clone(x.ready[i])
 		for j := range x.ready[i] {
-			x.ready[i][j] = base.TwinOf(t, x.ready[i][j])
+			x.ready[i][j] = base.CopyOf(t, x.ready[i][j])
 		}
 	}
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *table) Detach(t core.Twins, of *table) {
+func (x *table) Detach(t core.Copies, of *table) {
 	x.flights = slices.Clone(x.flights)
 	for i := range x.flights {
 		x.flights[i].Detach(t, &of.flights[i])
@@ -69,9 +69,9 @@ func (x *Flight) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *Flight) Detach(t core.Twins, of *Flight) {
-	x.Owner = base.TwinOf(t, x.Owner)
-	x.queued = base.TwinOf(t, x.queued)
+func (x *Flight) Detach(t core.Copies, of *Flight) {
+	x.Owner = base.CopyOf(t, x.Owner)
+	x.queued = base.CopyOf(t, x.queued)
 }
 
 // WriteState writes the state of x.
@@ -85,7 +85,7 @@ func (x *Queued) WriteState(w *core.StateWriter) {
 }
 
 // Detach gives x, which is a copy, buffers of its own.
-func (x *Queued) Detach(t core.Twins, of *Queued) {
+func (x *Queued) Detach(t core.Copies, of *Queued) {
 	t[&of.Alarm] = &x.Alarm
 	x.Alarm.Detach(t, &of.Alarm)
 	x.action.Detach()
@@ -94,8 +94,8 @@ func (x *Queued) Detach(t core.Twins, of *Queued) {
 // PartName implements core.Part.
 func (x *Queued) PartName() string { return "outbox.Queued" }
 
-// TwinIn implements core.Part.
-func (x *Queued) TwinIn(t core.Twins) any {
+// CopyIn implements core.Part.
+func (x *Queued) CopyIn(t core.Copies) any {
 	if twin, ok := t[x]; ok {
 		return twin
 	}
