@@ -21,7 +21,7 @@ import (
 //	         fleet_expire_ns renewal expiry stamp_unit_ns holder role
 //	         on_session owner epoch boot stamp_spread_ns last_epoch last_at_ns
 //	         seen_print seen_since_ns beside why now label memo_failures
-//	         without_lease creates own_store no_create no_list samples watches
+//	         without_lease creates own_store no_create no_list probes samples watches
 //	         remembers in_flight transfers host pid tid seed
 //	input    mono wall kind wait_ns brief request outcome result class stamp_ns
 //	         entries more body epoch permit capacity width weight spare

@@ -30,6 +30,7 @@ const (
 	keyOwnStore      = "\xa9own_store"
 	keyNoCreate      = "\xa9no_create"
 	keyNoList        = "\xa7no_list"
+	keyProbes        = "\xa6probes"
 	keySamples       = "\xa7samples"
 	keyWatches       = "\xa7watches"
 	keyRemembers     = "\xa9remembers"
@@ -83,6 +84,7 @@ func AppendConfig(dst []byte, c *Config) []byte {
 	m.bool(keyOwnStore, c.OwnStore)
 	m.bool(keyNoCreate, c.NoCreate)
 	m.bool(keyNoList, c.NoList)
+	m.bool(keyProbes, c.Probes)
 	m.bool(keySamples, c.Samples)
 	m.bool(keyWatches, c.Watches)
 	m.bool(keyRemembers, c.Remembers)
@@ -130,6 +132,7 @@ const (
 	cfgOwnStore
 	cfgNoCreate
 	cfgNoList
+	cfgProbes
 	cfgSamples
 	cfgWatches
 	cfgRemembers
@@ -148,7 +151,7 @@ var configKeys = [...]string{
 	keyExpiry, keyStampUnit, keyHolder, keyRole, keyOnSession, keyOwner, keyEpoch, keyBoot, keyStampSpread,
 	keyLastEpoch, keyLastAt, keySeenPrint, keySeenSince, keyBeside, keyWhy, keyNow, keyLabel,
 	keyMemoFailures, keyWithoutLease, keyCreates,
-	keyOwnStore, keyNoCreate, keyNoList, keySamples, keyWatches, keyRemembers, keyInFlight, keyTransfers, keyHost, keyPID, keyTID, keySeed,
+	keyOwnStore, keyNoCreate, keyNoList, keyProbes, keySamples, keyWatches, keyRemembers, keyInFlight, keyTransfers, keyHost, keyPID, keyTID, keySeed,
 }
 
 // DecodeConfig reads the message of a Config. It does not check whether the values
@@ -256,6 +259,8 @@ func (d *reader) clientField(field int, c *Config) {
 		c.NoCreate = d.isTrue()
 	case cfgNoList:
 		c.NoList = d.isTrue()
+	case cfgProbes:
+		c.Probes = d.isTrue()
 	case cfgSamples:
 		c.Samples = d.isTrue()
 	case cfgWatches:

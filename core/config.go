@@ -106,6 +106,9 @@ type Config struct {
 	OwnStore bool
 	// NoCreate and NoList say that the store has no such verb.
 	NoCreate, NoList bool
+	// Probes says that create-if-absent is tried although it is OwnStore: a directory may lie on a file
+	// system without it, and is told from another at its path by its capability record.
+	Probes bool
 	// Samples says that the store's stamps are of a clock that may be relied on.
 	Samples bool
 	// Watches says that the host can tell of changes of a key, Remembers that it can keep

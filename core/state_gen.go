@@ -21,6 +21,7 @@ func (x *Config) WriteState(w *StateWriter) {
 	w.Bool(x.OwnStore)
 	w.Bool(x.NoCreate)
 	w.Bool(x.NoList)
+	w.Bool(x.Probes)
 	w.Bool(x.Samples)
 	w.Bool(x.Watches)
 	w.Bool(x.Remembers)

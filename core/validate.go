@@ -166,6 +166,14 @@ func CheckName(name string) error {
 	return &Error{ErrorConfig, badName(name, rule)}
 }
 
+// CheckWork returns an error if a piece of work cannot have this name, which a lease can have.
+func CheckWork(name string) error {
+	if name != "lock" && !strings.HasSuffix(name, "/lock") {
+		return nil
+	}
+	return &Error{ErrorConfig, badName(name, "a last segment lock is a mops memo's lease, and the result would lie within the memo; use another")}
+}
+
 func badName(name, rule string) string { return "name " + quoteName(name) + ": " + rule }
 
 func nameRule(name string) string {

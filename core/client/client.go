@@ -53,7 +53,7 @@ func New(cfg core.Config) (*Client, error) {
 		names: map[string]*nameState{}, watches: watches{}, memory: memory{names: map[string]*remembered{}},
 	}
 	c.outbox.Init(&cfg, &c.alarms)
-	if cfg.OwnStore {
+	if cfg.OwnStore && !cfg.Probes {
 		c.store.creates = resolve.Honoured
 	}
 	switch {

@@ -93,9 +93,9 @@ func (m *memory) remove(r *remembered) {
 	delete(m.names, r.name)
 }
 
-// remembers reports whether observations can be of use to another process: they are by
-// the clock of a boot.
-func remembers(cfg *core.Config) bool { return cfg.Remembers && cfg.Boot != "" }
+// remembers reports whether observations can be of use to another process: the host gives them
+// to one of the same boot alone, by whose clock they are.
+func remembers(cfg *core.Config) bool { return cfg.Remembers }
 
 // appendSeen appends a fingerprint of all beats and since when it stood unchanged, for recall.
 func appendSeen(dst []byte, cfg *core.Config, now core.Instant, print uint64, since int64) []byte {

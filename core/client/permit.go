@@ -70,12 +70,12 @@ func (b *pending) parsePermit(ev *core.Event) error {
 		require(!isHeavy, "weight and spare "+strconv.FormatUint(need, 10)+": more than the "+strconv.FormatUint(most, 10)+
 			" of capacity x width, so there is never room")
 	}
-	if f != "" {
-		return &core.Error{Code: code, Text: f}
-	}
 	b.machine, b.query.Protocol, b.query.Use = core.MachineSemaphore, core.ProtocolStrict, resolve.Semaphore
 	b.terms.OnSession, b.terms.Label = true, ""
 	b.as = &permitRole{first: first}
+	if f != "" {
+		return &core.Error{Code: code, Text: f}
+	}
 	return nil
 }
 

@@ -25,11 +25,25 @@ type pending struct {
 func (c *Client) check(now core.Instant, ev *core.Event) (*pending, error) {
 	t := ev.Terms
 	b := &pending{terms: *t, query: resolve.Query{Protocol: t.Protocol}, wait: ev.Wait, at: now.Mono}
-	if err := b.parse(ev); err != nil {
-		return nil, err
+	err := b.parse(ev)
+	if err == nil || b.machine == core.MachineSemaphore { // of a permit all faults are told
+		err = join(err, b.validate(c))
 	}
 	b.printed, b.since = recall(&c.cfg, now, ev.Body)
-	return b, b.validate(c)
+	return b, err
+}
+
+// join is one error of two.
+func join(one, other error) error {
+	a, ok := one.(*core.Error)     //nolint:errorlint // ours are not wrapped
+	b, also := other.(*core.Error) //nolint:errorlint // ours are not wrapped
+	switch {
+	case !ok:
+		return other
+	case !also:
+		return one
+	}
+	return &core.Error{Code: core.ErrorConfig, Text: a.Text + "; " + b.Text}
 }
 
 // parse says which machine a command asks for, and in which role.

@@ -21,8 +21,8 @@ func (b *pending) parseWork(ev *core.Event) error {
 	t := &b.terms
 	w := &workRole{remote: ev.Kind == core.EventRemote, memo: t.MemoFailures}
 	b.machine, b.as = core.MachineInvocation, w
-	if last := lastSegment(t.Name); last == "lock" {
-		return &core.Error{Code: core.ErrorConfig, Text: "name: a last segment lock is a mops memo's lease, and the result would lie within the memo; use another"}
+	if err := core.CheckWork(t.Name); err != nil {
+		return err
 	}
 	t.Role = core.RoleOwner
 	if !w.remote {
@@ -38,15 +38,6 @@ func (b *pending) parseWork(ev *core.Event) error {
 	b.fillJoinTerms()
 	b.wait = t.TTL.Under(b.query.Protocol).Duration() // as a companion, it tries a store that does not answer for a TTL
 	return nil
-}
-
-func lastSegment(name string) string {
-	for i := len(name) - 1; i >= 0; i-- {
-		if name[i] == '/' {
-			return name[i+1:]
-		}
-	}
-	return name
 }
 
 // begin implements role.

@@ -114,7 +114,7 @@ func clientVectors(t *testing.T) map[string][]byte {
 func (s *clientScript) clientCommand(t *testing.T) string {
 	cfg := core.Config{
 		Machine: core.MachineClient, Host: "h", PID: s.data.CmdArgs[0].Key, Seed: [16]byte{byte(len(s.clients) + 1)}, StampUnit: 1,
-		OwnStore: s.data.HasArg("own"), NoCreate: s.data.HasArg("nocreate"), NoList: s.data.HasArg("nolist"), Samples: s.data.HasArg("samples"),
+		OwnStore: s.data.HasArg("own"), NoCreate: s.data.HasArg("nocreate"), NoList: s.data.HasArg("nolist"), Probes: s.data.HasArg("probes"), Samples: s.data.HasArg("samples"),
 		Watches: s.data.HasArg("watches"), Remembers: s.data.HasArg("remembers"), Boot: s.text("boot", ""), InFlight: s.count(t, "in_flight"),
 	}
 	p := &process{name: cfg.PID, memory: map[string][]byte{}}

@@ -43,6 +43,7 @@ type Config struct {
 	OwnStore        bool   `json:"own_store,omitempty"`
 	NoCreate        bool   `json:"no_create,omitempty"`
 	NoList          bool   `json:"no_list,omitempty"`
+	Probes          bool   `json:"probes,omitempty"`
 	Samples         bool   `json:"samples,omitempty"`
 	Watches         bool   `json:"watches,omitempty"`
 	Remembers       bool   `json:"remembers,omitempty"`

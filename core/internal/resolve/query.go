@@ -159,12 +159,14 @@ func (q *Query) Unanswered(reason core.Reason, class core.Class) {
 func (q *Query) NotTried(reason core.Reason, class core.Class, over bool) Step {
 	switch {
 	case reason == core.ReasonLimit && !over: // the store has answered before, and a waiter carries on
+	case reason == core.ReasonUnusable && (q.Use == Remote || q.Use == Work && q.Protocol == core.ProtocolLastWriter):
+		q.untried = true // what refuses to be tried is taken for a store that does not: a put, after a look
 	case q.Use == Remote && !over:
 		return TryLater
 	case q.Use == Remote && q.Leased:
 		q.Reason, q.Class = core.ReasonUnreadable, class
-	case q.Use == Remote, q.Use == Work && reason == core.ReasonUnusable && q.Protocol == core.ProtocolLastWriter:
-		q.untried = true // what of it cannot be written to try is taken for a store that does not: a put, after a look
+	case q.Use == Remote:
+		q.untried = true
 	case q.Use == Work && reason == core.ReasonUnusable && (class == core.ClassUnauthorized || class == core.ClassReadOnly):
 		// A store that may be read refuses to be written. A result that is there needs no
 		// lease. Without one the refusal stands: no protocol may be chosen unseen.

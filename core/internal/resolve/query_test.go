@@ -41,13 +41,15 @@ func walk(t *testing.T, q *Query, store Verdict, answers string) string {
 			store = Honoured
 		case "ignores":
 			store = Ignored
-		case "limit", "over", "readonly", "unusable":
+		case "limit", "over", "readonly", "unusable", "unreachable":
 			reason, class := core.ReasonLimit, core.ClassUnreachable
 			switch answer {
 			case "readonly":
 				reason, class = core.ReasonUnusable, core.ClassReadOnly
 			case "unusable":
 				reason, class = core.ReasonUnusable, core.ClassOther
+			case "unreachable":
+				reason = core.ReasonUnreachable
 			}
 			if q.NotTried(reason, class, answer == "over") == TryLater {
 				said = append(said, "later")
@@ -89,7 +91,8 @@ func TestQuery(t *testing.T) {
 		{Query{Use: Work, Memoizes: true}, Unknown, "no new no readonly no yes", "memo?, recall, record?, try, result?, failure?, begin: strict"},
 		{Query{Use: Work, Memoizes: true}, Unknown, "no new no readonly no silent", "memo?, recall, record?, try, result?, failure?, refuse unusable"},
 		{Query{Use: Remote, Protocol: core.ProtocolStrict}, Unknown, "", "begin: strict"},
-		{Query{Use: Remote, Protocol: core.ProtocolLastWriter}, Unknown, "unusable honours", "try, later, try, begin: lastwriter"},
+		{Query{Use: Remote, Protocol: core.ProtocolLastWriter}, Unknown, "unreachable honours", "try, later, try, begin: lastwriter"},
+		{Query{Use: Remote, Protocol: core.ProtocolLastWriter, Leased: true}, Unknown, "unusable", "try, begin: lastwriter"},
 		{Query{Use: Remote, Protocol: core.ProtocolLastWriter}, Unknown, "over", "try, begin: lastwriter"},
 		{Query{Use: Remote, Protocol: core.ProtocolLastWriter, Leased: true}, Unknown, "over", "try, refuse: lastwriter unreadable"},
 	} {
