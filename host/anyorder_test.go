@@ -93,7 +93,7 @@ func (c *chaos) run(call func(*chaos, *actor)) {
 	}
 	callers.Wait()
 	for _, p := range hosts {
-		c.same("forgotten", len(p.loop.queue), 0)
+		c.same("forgotten", p.tasks(), 0)
 	}
 	c.sleep(minute) // late puts
 	if after := goroutines(); after > before {

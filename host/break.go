@@ -40,68 +40,20 @@ func (h *Host) Break(ctx context.Context, name string, opts *BreakOptions) (Stat
 	if opts == nil {
 		opts = &BreakOptions{}
 	}
-	protocol := opts.Protocol
-	if protocol == 0 {
-		seen, err := h.Inspect(ctx, name)
-		if err != nil {
-			return Status{}, err
-		}
-		protocol = seen.Protocol
-	}
-	if protocol == core.ProtocolLastWriter {
-		return h.breakRecord(ctx, name, opts.Holder)
-	}
-	if err := h.checkKeys(name, core.ProtocolStrict); err != nil {
-		return Status{}, err
-	}
-	cfg, err := h.machineConfig(core.MachineRevocation, core.ProtocolStrict)
-	if err != nil {
-		return Status{}, err
-	}
-	cfg.Name, cfg.Why, cfg.Now, cfg.Holder = name, opts.Why, opts.Now, core.HolderID(opts.Holder)
-	h.judge(&cfg)
-	if err := h.runOnce(ctx, &cfg, func(*core.Action) {}); err != nil {
-		return Status{}, ofBreaking(err)
-	}
-	h.loop.post(message{do: func() { h.loop.wakeOneWaiter(name, 0) }})
-	return h.observe(ctx, name)
-}
-
-// ofBreaking is the error of a break, whose text says so.
-func ofBreaking(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && e.Kind == NotAcquired {
-		named := *e
-		named.of = ofBreak
-		return &named
-	}
-	return err
-}
-
-// breakRecord releases a lock.json in its holder's name, which is holder unless that is "".
-func (h *Host) breakRecord(ctx context.Context, name, holder string) (Status, error) {
-	seen, err := h.inspectRecord(ctx, name)
-	refused := &Error{Kind: NotAcquired, Name: name, of: ofBreak}
-	switch {
+	q := h.newQuery(name, ofBreak)
+	err := q.run(ctx, core.Event{Kind: core.EventBreak, Terms: &core.Terms{
+		Name: name, Protocol: opts.Protocol, Why: opts.Why, Now: opts.Now, Holder: core.HolderID(opts.Holder),
+	}})
+	switch e, ok := errors.AsType[*Error](err); {
+	case ok && e.Kind == NotAcquired && e.Seen != nil && e.Reason != core.ReasonUnusable:
+		return *e.Seen, err
+	case ok && e.Seen != nil && e.Seen.State == core.ObservedCorrupt: // it frees itself, by its age
+		e.Err = errUnreadable
+		return *e.Seen, err
 	case err != nil:
 		return Status{}, err
-	case seen.State == core.ObservedCorrupt: // it frees itself, by its age
-		refused.Reason, refused.Class, refused.Err = core.ReasonUnusable, core.ClassOther, errUnreadable
-		return seen, refused
-	case seen.State != core.ObservedHeld && seen.State != core.ObservedStale:
-		refused.Reason, refused.Seen = core.ReasonVacant, &seen
-		return seen, refused
-	case holder != "" && seen.Holder != holder:
-		refused.Reason, refused.Seen = core.ReasonHeld, &seen
-		return seen, refused
+	case q.seen == nil: // it is broken, and could not be read after that
+		return Status{Name: name, Protocol: opts.Protocol}, nil
 	}
-	handle := Handle{Name: name, Holder: seen.Holder, TTL: core.TTL(seen.TTL), Owner: seen.Holder}
-	err = h.ReleaseHandle(ctx, handle, nil)
-	if e, ok := errors.AsType[*Error](err); ok && e.Kind == Lost && e.Reason == core.ReasonTaken { // since we looked
-		refused.Reason, refused.Seen = core.ReasonHeld, e.Seen
-		return Status{}, refused
-	}
-	if err != nil {
-		return Status{}, err
-	}
-	return h.inspectRecord(ctx, name)
+	return *q.seen, nil
 }

@@ -298,8 +298,8 @@ func TestCloseContextOver(t *testing.T) {
 	})
 }
 
-// Messages to a loop that has stopped leave nothing behind.
-func TestPostAfterStop(t *testing.T) {
+// Calls on what a closed Host has held leave nothing behind.
+func TestCallsAfterClose(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		l := p.acquire("n")
@@ -308,27 +308,6 @@ func TestPostAfterStop(t *testing.T) {
 			w.ok(l.Release(background))
 			w.is(l.Err(), ErrReleased)
 		}
-		w.same("queue", len(p.loop.queue), 0)
-	})
-}
-
-// The loop may be about to tell of a renewal when Err finds the old deadline
-// passed. Err then says nil; it does not wait for the lease to end.
-//
-//	loop     Step: renewed . . . . . . . . . . new deadline
-//	Err              past the old deadline: ask  . . . . .  nil
-func TestErrBesideRenewal(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		m, gate := l.task, make(chan struct{})
-		renewed := m.deadline
-		m.mu.Lock()
-		m.deadline = p.clock.Now().Mono
-		m.mu.Unlock()
-		p.loop.post(message{do: func() { <-gate; m.nowRenewed(renewed) }})
-		asked := beside(func() error { return l.Err() })
-		synctest.Wait()
-		close(gate)
-		w.ok(<-asked)
+		w.same("forgotten", p.tasks(), 0)
 	})
 }

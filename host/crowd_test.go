@@ -47,7 +47,7 @@ func TestResolveBesideACrowdCutOff(t *testing.T) {
 		w.host().resolves("n", core.ProtocolStrict)
 		p := w.host()
 		p.store.when("create", capabilityKey, fault{class: core.ClassThrottled})
-		go func() { _, _ = p.resolve(background, "n", 0, core.Forever) }()
+		go func() { _, _ = p.Acquire(background, "n", nil) }()
 		w.sleep(time.Second)
 		w.same("tries beside the card", p.store.count("create", triedDir), 1)
 		w.ok(p.Close(background))

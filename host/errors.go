@@ -58,7 +58,8 @@ const (
 	ofLimit
 	ofMemo // a lease on a name that mops has a memo under
 	ofBreak
-	ofOwn // a lease that the caller's own context is of
+	ofOwn  // a lease that the caller's own context is of
+	ofLook // what was only read
 )
 
 // Unwrap returns Err.
@@ -78,8 +79,8 @@ var (
 	// for about a thousand), or one process has asked for more than that on one name.
 	ErrRecordFull = &Error{Kind: NotAcquired, Reason: core.ReasonCrowded}
 	// ErrWeightExceedsLimit: weight and spare are more than capacity x width. It comes before
-	// any request, with a *core.Error.
-	ErrWeightExceedsLimit = errors.New("mopslock: host: a permit that its view has no room for")
+	// any request, as a *core.Error.
+	ErrWeightExceedsLimit = &core.Error{Code: core.ErrorTooHeavy}
 	// ErrReleased is what Err says of a lease after its release.
 	ErrReleased = &Error{Kind: Ended}
 	// ErrClosed is returned by calls on a Host that is closed or closing.

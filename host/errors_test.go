@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -204,6 +205,7 @@ func TestLogsAndErrorsHaveNoSecrets(t *testing.T) {
 		_, err = p.Inspect(background, "n")
 		texts = append(texts, fmt.Sprint(err))
 		<-l.Done()
+		synctest.Wait()
 		texts = append(texts, fmt.Sprint(l.Err()), p.log.String())
 		for _, text := range texts {
 			noSecrets(t, text)

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -73,6 +73,12 @@ func (w *world) watching(refuse error) *actor {
 
 func (w *world) hostOn(wrap func(*fakeStore) store.Store, change func(*Options)) *actor {
 	w.Helper()
+	return w.hostAt("", wrap, change)
+}
+
+// hostAt adds a Host on a store with a URL.
+func (w *world) hostAt(url string, wrap func(*fakeStore) store.Store, change func(*Options)) *actor {
+	w.Helper()
 	w.hosts++
 	p := &actor{world: w, store: newFakeStore(w.backend), clock: &fakeClock{start: time.Now()}, log: &logBuffer{}}
 	opts := &Options{
@@ -82,12 +88,12 @@ func (w *world) hostOn(wrap func(*fakeStore) store.Store, change func(*Options))
 	if change != nil {
 		change(opts)
 	}
-	h, err := New(wrap(p.store), opts)
+	h, err := newHost(wrap(p.store), url, opts)
 	w.ok(err)
 	p.Host = h
 	w.Cleanup(func() { // still in the bubble
 		p.store.heal()
-		if err := h.Close(background); err != nil && !h.loop.isForced() {
+		if err := h.Close(background); err != nil {
 			w.Errorf("close: %v", err)
 		}
 	})
@@ -274,16 +280,7 @@ func (p *actor) idle() {
 	}
 }
 
-func (p *actor) tasks() int {
-	count := make(chan int)
-	p.loop.post(message{do: func() { count <- p.loop.count }})
-	select {
-	case n := <-count:
-		return n
-	case <-p.loop.stopped:
-		return p.loop.count
-	}
-}
+func (p *actor) tasks() int { return p.loop.Claims() }
 
 const minute = time.Minute
 
@@ -352,17 +349,21 @@ func (p *actor) breaks(name string, opts *BreakOptions) {
 	p.world.ok(err)
 }
 
+// resolves fails the test unless auto keeps a name by that protocol.
 func (p *actor) resolves(name string, want core.Protocol) {
 	p.world.Helper()
-	got, err := p.resolve(background, name, 0, core.Forever)
+	l, err := p.Acquire(background, name, nil)
 	p.world.ok(err)
-	p.world.same("protocol", got.protocol, want)
+	p.world.same("protocol", l.Protocol(), want)
+	p.release(l)
 }
 
 // status is what the record of a name is, without a request.
 func (w *world) status(name string) Status {
 	object, ok := w.backend.get(name + "/" + core.LockFile)
-	return inspected(name, core.Instant{Wall: time.Now().UnixNano()}, object.Body, !ok, object.Stamp)
+	now := core.Instant{Wall: time.Now().UnixNano()}
+	seen := machines.Inspect(now, object.Body, !ok, object.Stamp)
+	return newStatus(name, core.ProtocolLastWriter, &seen, now)
 }
 
 func (w *world) state(name string, want core.Observation) {

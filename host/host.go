@@ -1,24 +1,13 @@
-// Package host keeps leases and semaphores in a blob store. It brings clocks,
-// randomness and I/O to the machines of package core, and gives callers a Lease or
-// a Permit.
+// Package host keeps leases and semaphores in a blob store. It brings clocks, randomness and
+// I/O to the client of package core/client, and gives callers a Lease or a Permit.
 //
-// A Host owns one store and one loop, a goroutine that steps every machine. A lease
-// costs memory and requests, but no goroutine. Requests run on a bounded number of
-// goroutines, each within the time limit that the core gave it.
-//
-// Under strict a Host may keep all its leases alive by one session, an object that
-// beats for all of them. The machines of these leases then wait for nothing, and a
-// lease is relied on until the session's deadline. With every event the loop also tells
-// strict machines how their session stands, and the newest sample of the store's clock.
-//
-// A shared semaphore has one machine in a Host, made for its first permit. What is
-// asked of it at the same time is written at once. Its permits, which callers hold
-// one by one, stand on the session: while they are held they cost no machine and no
-// request of their own.
+// A Host owns one store and one client, which decides all that this process does there. Package
+// host/internal/loop steps the client and has its requests made, by a bounded number of
+// goroutines, each within the time limit that the core gave it. A lease costs memory and
+// requests, but no goroutine.
 //
 // Invoke has a piece of work done once for all that ask, and keeps its result in the
-// same store. Remote is for what a launcher starts elsewhere. An Invocation is one
-// machine that has a lease, or a companion, within.
+// same store. Remote is for what a launcher starts elsewhere.
 //
 // What it does not do: it decides nothing that the core can decide, it retries
 // nothing on its own, and it cannot stop code that never checks. Check Lease.Err, Done
@@ -40,26 +29,29 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/internal/clock"
+	"github.com/mopslock/mopslock/host/internal/loop"
+	"github.com/mopslock/mopslock/host/internal/memory"
 	"github.com/mopslock/mopslock/host/internal/telemetry"
 	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/store/local" // and file://
 )
 
 // Options are for Open. The zero value, and nil, are good.
 type Options struct {
-	// Logger gets losses, warnings and failing requests; nil is no log. The loop calls
-	// its handler, so a handler that blocks delays renewals. The package comment lists
-	// messages and keys.
+	// Logger gets losses, warnings and failing requests; nil is no log. A handler that blocks
+	// delays callers that wait for a lease, but no renewal. The package comment lists messages
+	// and keys.
 	Logger *slog.Logger
 	// Meter gets the metrics of the package comment; nil counts nothing, at no cost.
 	// OpenTelemetry's global provider is not used unless it is given. Hosts that share
 	// one are added up.
 	Meter metric.MeterProvider
-	// InFlight bounds the requests under way at once; 0 is 64.
+	// InFlight bounds the requests under way at once, at 2 or more; 0 is 64. Requests that the
+	// store has left without an answer are not counted, up to as many again.
 	InFlight int
 	// Engine runs the core; nil is Native. It must outlive the Host.
 	Engine Engine
@@ -100,32 +92,29 @@ type Host struct {
 	rand      io.Reader
 	log       *slog.Logger
 	telemetry *telemetry.Recorder
-	engine    Engine
-	loop      *loop
-	origin    origin
-	boot      string
-	// samplesStoreClock: the store's stamps are of a clock that may be sampled.
-	samplesStoreClock bool
-	abilities         abilities
-	memory            *memory
-	preciseSleep      func(time.Duration)    // nil: timers alone
-	process           atomic.Pointer[string] // its id, once it is needed
+	memory    *memory.Memory
+	loop      *loop.Loop
+	sessions  map[uint64]*session // by the client's numbers; under the loop's lock
+	outage    bool                // it was told that the store fails; under the loop's lock
+	terms     clientTerms
 
 	reached    atomic.Bool
-	written    atomic.Bool // the store has taken a write
 	panicked   atomic.Bool // a driver did, and that was logged
 	closeStore sync.Once
+}
+
+// clientTerms are those of the client's Config that a Host finds out when it is made.
+type clientTerms struct {
+	inFlight int
+	boot     string // whose clock may judge other processes' leases, or ""
+	samples  bool   // the store's stamps are of a clock that may be relied on
+	// host and pid tell people who has written a record.
+	host, pid string
 }
 
 // Reached reports whether the store has answered anything yet. That an object is not there
 // is no such answer to exists: a store that is not there says it as well.
 func (h *Host) Reached() bool { return h.reached.Load() }
-
-// origin is what our records tell people about their writer.
-type origin struct {
-	host string
-	pid  string
-}
 
 // Open opens the store at a URL: file:///dir always, s3://, gs://, azblob:// and
 // mem:// by importing host/store/s3, gs, azblob or mem. It makes no request
@@ -156,16 +145,20 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	if opts.InFlight < 0 {
-		return nil, fmt.Errorf("mopslock: host: InFlight %d: at least 1, or 0 for %d", opts.InFlight, defaultInFlight)
+	if opts.InFlight < 0 || opts.InFlight == 1 {
+		return nil, fmt.Errorf("mopslock: host: InFlight %d: at least 2, or 0 for %d", opts.InFlight, defaultInFlight)
 	}
-	h := &Host{store: s, url: url, place: store.Place(url), clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
-	h.memory = newMemory(opts.Memory, url)
-	if h.boot, h.memory.boot = opts.Boot, opts.Boot; h.clock == nil {
-		h.clock, h.preciseSleep = clock.System{}, clock.PreciseSleep()
-		h.bootsBy(s)
+	h := &Host{store: s, url: url, place: store.Place(url), clock: opts.Clock, rand: opts.Rand, log: opts.Logger, sessions: map[uint64]*session{}}
+	h.terms = clientTerms{inFlight: cmp.Or(opts.InFlight, defaultInFlight), boot: opts.Boot, samples: samplesStoreClock(s), pid: strconv.Itoa(os.Getpid())}
+	name, _ := os.Hostname()
+	h.terms.host = hostName(name)
+	boot, sleep := opts.Boot, (func(time.Duration))(nil)
+	if h.clock == nil {
+		h.clock, sleep = clock.System{}, clock.PreciseSleep()
+		if boot == "" {
+			boot, h.terms.boot = boots(s)
+		}
 	}
-	h.samplesStoreClock = samplesStoreClock(s)
 	if h.rand == nil {
 		h.rand = rand.Reader
 	}
@@ -180,64 +173,60 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 		return nil, err
 	}
 	h.verbs = h.telemetry.Store(s)
-	if h.engine == nil {
-		h.engine = Native{}
+	h.memory = memory.New(memoryDir(opts.Memory), url, boot, h.log, h.clock.Now)
+	engine := opts.Engine
+	if engine == nil {
+		engine = Native{}
 	}
-	inFlight := opts.InFlight
-	if inFlight == 0 {
-		inFlight = defaultInFlight
-	}
-	h.loop = newLoop(h, inFlight)
-	h.memory.log, h.memory.now, h.memory.write = h.log, h.clock.Now, h.loop.io.Go
+	h.loop = loop.New(loop.Options{
+		Host: driver{h}, Engine: failing{engine}, Clock: h.clock, Sleep: sleep, Slots: 2 * h.terms.inFlight, Transfers: 2 * transfers,
+	})
 	return h, nil
 }
 
-// bootsBy names the boot of this machine if its clock is of use on a store, unless the boot
-// has a name. What we observe is dated by our own clock, and is of use where no lease is
-// judged by the store's. What others wrote is judged by it only if the store is orderly; a
-// store that does not say so in time, as on a dead mount, is not.
-func (h *Host) bootsBy(s store.Store) {
-	if h.boot != "" {
-		return
+func memoryDir(option string) string {
+	switch option {
+	case "-":
+		return ""
+	case "":
+		return memory.Directory()
 	}
+	return option
+}
+
+// boots names the boot of this machine if its clock is of use on a store. What we observe is
+// dated by our own clock, and is of use where no lease is judged by the store's. What others
+// wrote is judged by it only if the store is orderly; a store that does not say so in time, as
+// on a dead mount, is not.
+func boots(s store.Store) (remembers, judges string) {
 	if steps, _ := store.ClockSteps(s); steps {
-		h.memory.boot = clock.Boot()
+		remembers = clock.Boot()
 	}
 	place, ok := s.(store.Orderly)
 	if !ok {
-		return
+		return remembers, ""
 	}
 	orderly := make(chan bool, 1)
 	go func() { orderly <- place.Orderly() }()
+	ctx, cancel := loop.Within(context.Background(), orderlyPatience)
+	defer cancel()
 	select {
 	case is := <-orderly:
 		if is {
-			h.boot = clock.Boot()
+			judges = clock.Boot()
 		}
-	case <-time.After(orderlyPatience):
+	case <-ctx.Done():
 	}
+	return remembers, judges
 }
 
-// newID is a random id.
-func (h *Host) newID() (string, error) {
-	id, err := uuid.NewRandomFromReader(h.rand)
-	if err != nil {
-		return "", fmt.Errorf("mopslock: host: no randomness for an id: %w", err)
+// isOurOwn reports whether the store honours create-if-absent because we made it so: a
+// directory, or memory.
+func (h *Host) isOurOwn() bool {
+	if _, ok := store.Unguarded(h.store).(*local.Store); ok {
+		return true
 	}
-	return id.String(), nil
-}
-
-// processID is the id of this Host among all that use the store.
-func (h *Host) processID() (string, error) {
-	if id := h.process.Load(); id != nil {
-		return *id, nil
-	}
-	id, err := h.newID()
-	if err == nil {
-		h.process.CompareAndSwap(nil, &id)
-		id = *h.process.Load()
-	}
-	return id, err
+	return strings.HasPrefix(h.url, "mem:")
 }
 
 // samplesStoreClock reports whether a store's stamps are of a clock that can be relied
@@ -245,11 +234,6 @@ func (h *Host) processID() (string, error) {
 func samplesStoreClock(s store.Store) bool {
 	steps, _ := store.ClockSteps(s)
 	return !steps && s.StampUnit() > 0
-}
-
-func thisProcess() origin {
-	name, _ := os.Hostname()
-	return origin{host: hostName(name), pid: strconv.Itoa(os.Getpid())}
 }
 
 // hostName is a name as records have it: UTF-8, and without what macOS adds.
@@ -268,12 +252,15 @@ func (h *Host) URL() string { return h.url }
 // call on a dead mount, is left behind a second after ctx has ended. A second Close waits
 // for the first.
 func (h *Host) Close(ctx context.Context) error {
-	h.loop.awaitTidied(ctx, nil)
-	err := h.loop.close(ctx)
+	left, hangs := h.loop.Close(ctx)
+	var err error
+	if left || hangs {
+		err = context.Cause(ctx)
+	}
 	h.closeStore.Do(func() {
-		if h.loop.leftIO { // the store may hang just so
+		if hangs { // the store may hang just so
 			go func() {
-				h.loop.io.Wait()
+				h.loop.Wait()
 				_ = h.store.Close()
 			}()
 			return

@@ -8,65 +8,30 @@ import (
 	"sync"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store"
 )
 
 // Inspect looks at a name, under either protocol. It takes no part: nothing is
 // written. If a strict lease is held, it is shown, and not an old client's record beside
 // it. The error is CheckName's, ErrClosed, ctx's cause or the store's.
 func (h *Host) Inspect(ctx context.Context, name string) (Status, error) {
-	if err := core.CheckName(name); err != nil {
-		return Status{}, err
-	}
-	strict, err := h.observe(ctx, name)
-	if err != nil || strict.IsSemaphore() || strict.State != core.ObservedVacant && strict.State != core.ObservedReleased {
-		return strict, err
-	}
-	record, err := h.inspectRecord(ctx, name)
-	if err != nil {
-		return Status{}, err
-	}
-	if record.State == core.ObservedVacant || record.State == core.ObservedReleased && strict.State == core.ObservedReleased {
-		return strict, nil
-	}
-	return record, nil
+	return h.look(ctx, name, 0)
 }
 
-// observe looks at what strict keeps of a name.
-func (h *Host) observe(ctx context.Context, name string) (Status, error) {
-	cfg, err := h.machineConfig(core.MachineInspection, core.ProtocolStrict)
-	if err != nil {
-		return Status{}, err
+// look reads a name, under one protocol or with 0 under either.
+func (h *Host) look(ctx context.Context, name string, protocol core.Protocol) (Status, error) {
+	q := h.newQuery(name, ofLook)
+	if err := q.run(ctx, core.Event{Kind: core.EventLook, Terms: &core.Terms{Name: name, Protocol: protocol}}); err != nil {
+		return Status{}, ofReading(err)
 	}
-	cfg.Name = name
-	h.judge(&cfg)
-	var seen Status
-	err = h.runOnce(ctx, &cfg, func(a *core.Action) {
-		if a.Kind == core.ActionSeen && a.Observed != nil {
-			seen = newStatus(name, core.ProtocolStrict, a.Observed, h.clock.Now())
-		}
-	})
+	return *q.seen, nil
+}
+
+// ofReading is an error as that of any read: it is the store's, if the store has said something.
+func ofReading(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok && e.Err != nil && e.Kind == NotAcquired {
-		err = e.Err // as of any read
+		return e.Err
 	}
-	return seen, err
-}
-
-// inspectRecord reads what lastwriter keeps of a name.
-func (h *Host) inspectRecord(ctx context.Context, name string) (Status, error) {
-	if h.loop.isClosed() {
-		return Status{}, ErrClosed
-	}
-	object, err := h.direct().get(ctx, recordKey(name))
-	absent := errors.Is(err, store.ErrAbsent)
-	if err != nil && !absent {
-		if errors.Is(err, store.ErrClosed) {
-			err = ErrClosed
-		}
-		return Status{}, err
-	}
-	h.reached.Store(true)
-	return inspected(name, h.clock.Now(), object.Body, absent, object.Stamp), nil
+	return err
 }
 
 // listAhead is how many records of a page are read at once.
@@ -78,7 +43,7 @@ const listAhead = 16
 // everything also removes what dead processes have left beside their leases.
 func (h *Host) List(ctx context.Context, prefix string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		if h.loop.isClosed() {
+		if h.loop.IsClosing() {
 			yield(Status{}, ErrClosed)
 			return
 		}
@@ -120,7 +85,7 @@ type listed struct {
 // nameOf is the name that a key is of, once: many keys are of one strict lease,
 // and they come before its lock.json, if it has one.
 func nameOf(key string, strict map[string]bool) (found listed, ok bool) {
-	if at := strings.Index(key, "/"+registerDir+"/"); at > 0 {
+	if at := strings.Index(key, "/"+core.RegisterDir+"/"); at > 0 {
 		found = listed{key[:at], true}
 	} else if name, ok := strings.CutSuffix(key, "/"+core.LockFile); ok {
 		found.name = name
@@ -143,11 +108,11 @@ func (h *Host) listPage(ctx context.Context, names []listed, yield func(Status, 
 		errs := make([]error, len(batch))
 		var all sync.WaitGroup
 		for i := range batch {
-			inspect := h.inspectRecord
+			kept := core.ProtocolLastWriter
 			if batch[i].versioned {
-				inspect = h.Inspect
+				kept = 0
 			}
-			all.Go(func() { found[i], errs[i] = inspect(ctx, batch[i].name) })
+			all.Go(func() { found[i], errs[i] = h.look(ctx, batch[i].name, kept) })
 		}
 		all.Wait()
 		for i := range batch {

@@ -3,12 +3,10 @@ package host
 import (
 	"cmp"
 	"context"
-	"errors"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/loop"
 	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
@@ -17,95 +15,75 @@ import (
 // the Work's End, and calls Next again, until that returns none. It costs no
 // goroutine. Its methods may be called from any goroutine.
 type Invocation struct {
-	host *Host
-	name string
-	ctx  context.Context // for its values
+	loop.Ticket
+	host  *Host
+	name  string
+	ctx   context.Context // for its values
+	asked asked
 
-	remote       bool
-	handle       Handle // a remote's, without Owner
-	withoutLease bool
-	memoFailures bool
-	onContact    func(bool)
-	onWaiting    func(Status)
+	view *claim // of the tenure at hand: a lease or a companion. The loop's own
 
-	// plan finds out how the name is kept, which asks the store; turn lets one at a
-	// time do it.
-	plan func(context.Context) (wanted, error)
-	turn chan struct{}
+	mu       sync.Mutex
+	state    invocationState
+	news     chan struct{} // closed at news; nil until somebody waits for some
+	work     *Work         // the latest
+	fresh    bool          // Next has not given it out
+	delivery delivery
+	outcome  outcome
+	question telemetry.Question
+}
 
-	mu         sync.Mutex
-	task       *task // nil before it has begun
-	stopPlan   context.CancelFunc
-	news       chan struct{} // closed at news; nil until somebody waits for some
-	work       *Work         // the latest
-	fresh      bool          // Next has not given it out
-	decided    bool
+// asked is what an invocation was begun with.
+type asked struct {
+	remote    bool
+	handle    Handle // a remote's, without Owner
+	command   core.Event
+	onContact func(bool)
+	onWaiting func(Status)
+}
+
+// delivery is what has become of the output of the work.
+type delivery struct {
+	source Source // what is delivered
+	broken error  // its own fault
+	own    bool   // the store took it
+}
+
+// outcome is how an invocation ends.
+type outcome struct {
 	result     *Result
 	err        error
-	over       bool // everything is given back
-	unreleased error
-	cancelled  bool
-	question   telemetry.Question
-
-	// The loop's own.
-	view     *task  // of the tenure at hand: a lease's or a companion's
-	ending   error  // of a remote's lease, before any work
-	leaseKey string // what changes when the lease that is waited for does
-	source   Source // what is delivered
-	broken   error  // the source's own fault
-	own      bool   // the store took it
-	told     bool   // somebody in this process said that there is a result
+	ending     error   // of a remote's lease, before any work
+	unreleased error   // the lease could not be given back
+	seen       *Status // whom it waits for
+	cancelled  bool    // by its caller
+	stopped    bool    // by its caller, or by the Host's Close
+	refusal    error   // why it was cancelled, if not by its caller
 }
 
-// Work is one attempt at a piece of work: what is to be launched now, and the
-// lease that is held for it. Its methods may be called from any goroutine.
-type Work struct {
-	invocation *Invocation
-	view       *task // the lease or the companion; nil without a lease
+// invocationState is how far an invocation has come.
+type invocationState uint8
 
-	// ctx is a remote's, whose work outlives most ends of its lease; who holds a
-	// lease has the lease's own.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+const (
+	invocationAsked invocationState = iota
+	invocationBegun
+	invocationDecided // there is an outcome
+	invocationOver    // everything is given back
+)
 
-	// Under the invocation's mu.
-	result  Source
-	failure Source
-	err     error
-	over    bool
-}
-
-func (h *Host) newInvocation(ctx context.Context, name string, faults error) (*Invocation, error) {
+func (h *Host) newInvocation(ctx context.Context, name string, a asked) (*Invocation, error) {
 	switch {
-	case faults != nil:
-		return nil, faults
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case h.loop.isClosed():
+	case h.loop.IsClosing():
 		return nil, ErrClosed
 	}
-	if err := h.checkResultKeys(name); err != nil {
-		return nil, err
-	}
-	return &Invocation{host: h, name: name, ctx: ctx, turn: make(chan struct{}, 1)}, nil
-}
-
-// checkWork refuses the name of a mops memo's lease: the result would lie within
-// the memo, where mops would take it for its own.
-func checkWork(name string) error {
-	if name[strings.LastIndexByte(name, '/')+1:] == "lock" {
-		return badTerms("name " + Printable(name) + ": a last segment lock is a mops memo's lease, and the result would lie within the memo; use another")
-	}
-	return nil
-}
-
-func (h *Host) checkResultKeys(name string) error {
-	for _, key := range []string{resultKey(name), failureKey(name)} {
+	for _, key := range []string{core.ResultKey(name), core.FailureKey(name)} {
 		if err := h.checkKey(key); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return &Invocation{host: h, name: name, ctx: ctx, asked: a}, nil
 }
 
 // Name is what the work is leased by.
@@ -117,14 +95,15 @@ func (i *Invocation) Name() string { return i.name }
 // ends first an error that wraps its cause is returned and nothing else happens: the invocation goes
 // on, and so may the caller; who does not must Cancel.
 func (i *Invocation) Next(ctx context.Context) (*Work, error) {
-	if err := i.begin(ctx); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, i.waited(context.Cause(ctx))
 	}
+	i.begin()
 	var work *Work
 	var ended error
 	err := i.await(ctx, func() bool {
-		if i.decided {
-			ended = i.err
+		if i.state >= invocationDecided {
+			ended = i.outcome.err
 			return true
 		}
 		if i.fresh {
@@ -138,25 +117,42 @@ func (i *Invocation) Next(ctx context.Context) (*Work, error) {
 	return work, cmp.Or(err, ended)
 }
 
+// begin gives the client the command, unless that was done. A Cancel that came before it is
+// given as well.
+func (i *Invocation) begin() {
+	i.mu.Lock()
+	begins := i.state == invocationAsked
+	if begins {
+		i.state, i.question = invocationBegun, i.host.telemetry.Ask(telemetry.Invocation)
+	}
+	i.mu.Unlock()
+	if !begins {
+		return
+	}
+	i.asked.command.Body = i.host.memory.Recall(i.name)
+	if err := i.host.begin(i, i.asked.command); err != nil {
+		i.host.loop.Do(func() { i.over(err) })
+	}
+	i.mu.Lock()
+	cancelled := i.outcome.cancelled
+	i.mu.Unlock()
+	if cancelled {
+		i.host.loop.Command(i, core.Event{Kind: core.EventCancel})
+	}
+}
+
 // waited is what the caller of Next hears whose ctx has ended.
 func (i *Invocation) waited(cause error) error {
 	i.mu.Lock()
-	t := i.task
-	i.mu.Unlock()
-	e := &Error{Name: i.name}
-	if t != nil {
-		t.mu.Lock()
-		e.Seen = t.seen
-		t.mu.Unlock()
-	}
-	return &waitError{e, cause}
+	defer i.mu.Unlock()
+	return &waitError{&Error{Name: i.name, Seen: i.outcome.seen}, cause}
 }
 
 // Result is what Next found, or nil before that.
 func (i *Invocation) Result() *Result {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.result
+	return i.outcome.result
 }
 
 // Cancel gives the invocation up, unless it is decided: Next returns an *Error of
@@ -164,19 +160,23 @@ func (i *Invocation) Result() *Result {
 // given back; it does not wait for that.
 func (i *Invocation) Cancel() {
 	i.mu.Lock()
-	i.cancelled = true
-	begun, stop := i.task != nil, i.stopPlan
-	if !begun && !i.decided {
-		i.decide(nil, i.wasCancelled())
-		i.over = true
-	}
+	i.outcome.cancelled, i.outcome.stopped = true, true
+	begun := i.state != invocationAsked
 	i.mu.Unlock()
-	switch {
-	case begun:
-		i.invalidate()
-		i.host.loop.post(message{to: i.task, event: core.Event{Kind: core.EventCancel}})
-	case stop != nil:
-		stop()
+	i.invalidate()
+	if !begun {
+		i.host.loop.Do(i.cancelUnbegun)
+	}
+	i.host.loop.Command(i, core.Event{Kind: core.EventCancel})
+}
+
+// cancelUnbegun ends an invocation of which the client has not heard.
+func (i *Invocation) cancelUnbegun() {
+	i.mu.Lock()
+	begun, err := i.state != invocationAsked, i.wasCancelled()
+	i.mu.Unlock()
+	if !begun {
+		i.over(err)
 	}
 }
 
@@ -184,11 +184,11 @@ func (i *Invocation) Cancel() {
 // the *Error of Kind Lost if the lease could not be released and was left to
 // expire. Where ctx ends first its cause is returned.
 func (i *Invocation) Wait(ctx context.Context) error {
-	err := i.await(ctx, func() bool { return i.over })
+	err := i.await(ctx, func() bool { return i.state == invocationOver })
 	if err == nil {
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		err = i.unreleased
+		err = i.outcome.unreleased
 	}
 	return err
 }
@@ -214,42 +214,54 @@ func (i *Invocation) await(ctx context.Context, true func() bool) error {
 	}
 }
 
-// notify wakes the callers that wait for news. The caller holds mu.
+// notify wakes the callers that wait for news. The caller holds mu and the loop's lock.
 func (i *Invocation) notify() {
 	if i.news != nil {
-		close(i.news)
+		i.host.loop.Signal(i.news)
 		i.news = nil
 	}
 }
 
-// decide sets the outcome, once. The caller holds mu.
-func (i *Invocation) decide(result *Result, err error) {
-	if !i.decided {
-		if i.work == nil {
-			i.answered(result, err)
-		}
-		i.decided, i.result, i.err = true, result, err
-		i.notify()
+// answer counts that the caller has its answer. The caller holds mu and the loop's lock.
+func (i *Invocation) answer(protocol core.Protocol, told string) {
+	if q := i.question; q != (telemetry.Question{}) {
+		i.question = telemetry.Question{}
+		i.host.loop.Later(func() { q.Answer(protocol, told) })
 	}
 }
 
-// answered counts one who is told before anything was launched. The caller holds mu.
-func (i *Invocation) answered(result *Result, err error) {
-	var protocol core.Protocol
-	if i.task != nil {
-		protocol = i.task.protocol
-	}
-	if result != nil {
-		i.question.Answer(protocol, "found")
+// decide sets the outcome, once. protocol is how the name is kept, if that is known. The
+// caller holds mu and the loop's lock.
+func (i *Invocation) decide(result *Result, err error, protocol core.Protocol) {
+	if i.state >= invocationDecided {
 		return
 	}
-	answered(context.Background(), i.question, protocol, err)
+	told := "found"
+	if result == nil {
+		told = outcomeOf(context.Background(), err)
+	}
+	i.answer(protocol, told)
+	i.state, i.outcome.result, i.outcome.err = invocationDecided, result, err
+	i.notify()
+}
+
+// over ends the invocation: nothing of it is left here. The caller holds the loop's lock.
+func (i *Invocation) over(err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if w := i.work; w != nil && w.cancel != nil {
+		w.cancel(cmp.Or(i.outcome.err, err))
+	}
+	i.delivery.source = nil
+	i.decide(nil, cmp.Or(i.outcome.ending, err), i.protocol())
+	i.state = invocationOver
+	i.notify()
 }
 
 func (i *Invocation) isDecided() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.decided
+	return i.state >= invocationDecided
 }
 
 func (i *Invocation) hasLaunched() bool {
@@ -260,104 +272,22 @@ func (i *Invocation) hasLaunched() bool {
 
 // wasCancelled is how it ended if nobody but the caller or Close has ended it.
 func (i *Invocation) wasCancelled() error {
-	if !i.cancelled {
+	switch o := &i.outcome; {
+	case o.refusal != nil:
+		return o.refusal
+	case !o.cancelled:
 		return ErrClosed
 	}
 	return &Error{Kind: NotAcquired, Name: i.name, Reason: core.ReasonCancelled}
 }
 
-// begin finds out how the name is kept and starts the machine, unless that was
-// done. Where ctx ends meanwhile the next one begins anew.
-func (i *Invocation) begin(ctx context.Context) error {
-	select {
-	case i.turn <- struct{}{}:
-		defer func() { <-i.turn }()
-	case <-ctx.Done():
-		return i.waited(context.Cause(ctx))
+// protocol is by which the name is kept, if that is known. The caller holds the loop's lock.
+func (i *Invocation) protocol() core.Protocol {
+	if i.view != nil {
+		return i.view.protocol
 	}
-	i.mu.Lock()
-	if i.task != nil || i.decided {
-		i.mu.Unlock()
-		return nil
-	}
-	planning, stop := context.WithCancel(ctx)
-	defer stop()
-	i.stopPlan = stop
-	if i.question == (telemetry.Question{}) {
-		i.question = i.host.telemetry.Ask(telemetry.Invocation)
-	}
-	i.mu.Unlock()
-
-	want, err := i.plan(planning)
-	if err != nil && ctx.Err() != nil && !i.isDecided() {
-		return i.waited(context.Cause(ctx))
-	}
-	var t *task
-	if err == nil {
-		t, err = i.host.newTask(i.ctx, &want.Config, core.EventRelease, nil)
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.stopPlan = nil
-	switch {
-	case err != nil:
-		i.decide(nil, err)
-		i.over = true
-		return nil
-	case i.decided:
-		i.host.loop.dropMachine(t)
-		return nil
-	}
-	t.invocation, t.hears, t.looked, t.onWaiting = i, i.hear, want.looked, i.onWaiting
-	if want.OnSession {
-		t.session = i.host.loop.sessionFor(&want.Config)
-	}
-	i.task, i.plan = t, nil
-	// Under mu: a Cancel must come after the first event.
-	if err := i.host.loop.add(t, core.Event{Kind: core.EventBegin, Wait: want.wait}); err != nil {
-		i.decide(nil, err)
-		i.over = true
-		i.task = nil // it has not begun: nothing can be cancelled
-	}
-	return nil
+	return i.asked.command.Terms.Protocol
 }
 
-// firstWins reports whether the store keeps the first of two results by its own
-// word. What of it cannot be written to try is taken for one that does not.
-func (h *Host) firstWins(ctx context.Context, name string, protocol core.Protocol, wait time.Duration) (bool, error) {
-	if protocol == core.ProtocolStrict || h.isOurOwn() {
-		return true, nil
-	}
-	honoured, err := h.createIsHonoured(ctx, name, wait)
-	if errors.Is(err, &Error{Kind: NotAcquired, Reason: core.ReasonUnusable}) {
-		h.log.Debug("not found out whether the store honours create-if-absent", "name", name, "error", err)
-		return false, nil
-	}
-	return honoured, err
-}
-
-// remoteFirstWins is firstWins for a remote, which tries a store that does not
-// answer for a TTL, as a companion does.
-func (i *Invocation) remoteFirstWins(ctx context.Context, protocol core.Protocol, ttl time.Duration) (bool, error) {
-	begun := i.host.clock.Now().Mono
-	for {
-		wins, err := i.host.firstWins(ctx, i.name, protocol, ttl)
-		e, ok := errors.AsType[*Error](err)
-		if !ok || e.Kind != NotAcquired {
-			return wins, err
-		}
-		left := ttl - time.Duration(i.host.clock.Now().Mono-begun)
-		switch {
-		case left > 0:
-		case i.withoutLease: // and a put, after a look, if it comes to that
-			return false, nil
-		default:
-			return false, &Error{Kind: NothingToJoin, Name: i.name, Reason: core.ReasonUnreadable, Class: e.Class, Err: e.Err}
-		}
-		select {
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-time.After(min(core.PollCap, left)):
-		}
-	}
-}
+// about is its name, for people.
+func (i *Invocation) about() string { return i.name }

@@ -1,15 +1,12 @@
 package host
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/core/machines"
-	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/internal/loop"
 )
 
 // InvokeOptions are for Invoke and BeginInvoke. The zero value, and nil, are good.
@@ -104,53 +101,17 @@ func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions
 	if wait == 0 && !opts.Try {
 		wait = core.Forever
 	}
-	terms := opts.Terms
-	err := errors.Join(checkWork(name), h.checkTerms(core.MachineInvocation, name, &terms))
+	terms := opts.terms(name)
+	terms.MemoFailures = opts.MemoFailures
+	command := core.Event{Kind: core.EventInvoke, Wait: wait, Terms: &terms}
+	var also error
 	if opts.Wait < 0 || opts.Try && opts.Wait != 0 {
-		err = errors.Join(err, fmt.Errorf("mopslock: host: wait %v: not negative, and 0 to try once; 0 is until there is a result", opts.Wait))
+		also = fmt.Errorf("mopslock: host: wait %v: not negative, and 0 to try once; 0 is until there is a result", opts.Wait)
 	}
-	i, err := h.newInvocation(ctx, name, err)
-	if err != nil {
+	if err := h.refuse(command, also); err != nil {
 		return nil, err
 	}
-	i.memoFailures, i.onWaiting = opts.MemoFailures, opts.OnWaiting
-	begun := h.clock.Now().Mono
-	i.plan = func(ctx context.Context) (wanted, error) {
-		if memo, err := h.hasRecord(ctx, name+"/lock", wait); err != nil || memo {
-			return wanted{}, cmp.Or(err, error(&Error{Kind: Incompatible, Name: name, Reason: core.ReasonKind, of: ofMemo}))
-		}
-		left := wait
-		if wait > 0 {
-			left = max(0, wait-time.Duration(h.clock.Now().Mono-begun))
-		}
-		w, err := h.settle(ctx, core.MachineInvocation, name, &terms, left)
-		if notWritable(err) && h.hasResult(ctx, name, i.memoFailures, left) {
-			// What the store honours cannot be tried, but this result needs no lease. Without a
-			// result err stands: no protocol may be chosen unseen.
-			w.wait = left
-			w.Config, err = h.config(core.MachineInvocation, name, core.ProtocolStrict, &terms)
-		} else if err == nil {
-			w.Creates, err = h.firstWins(ctx, name, w.Protocol, left)
-		}
-		w.MemoFailures = i.memoFailures
-		return w, err
-	}
-	return i, nil
-}
-
-// hasResult reports whether there is a result, which can be read without a lease.
-func (h *Host) hasResult(ctx context.Context, name string, failures bool, wait time.Duration) bool {
-	there, err := h.exists(ctx, name, resultKey(name), wait)
-	if err == nil && !there && failures {
-		there, err = h.exists(ctx, name, failureKey(name), wait)
-	}
-	return err == nil && there
-}
-
-// notWritable reports that a store that may be read refuses to be written.
-func notWritable(err error) bool {
-	refusal, ok := errors.AsType[*store.Error](err)
-	return ok && refusal.Op == "create" && (refusal.Class == core.ClassUnauthorized || refusal.Class == core.ClassReadOnly)
+	return h.newInvocation(ctx, name, asked{command: command, onWaiting: opts.OnWaiting})
 }
 
 // BeginRemote is Remote step by step, as BeginInvoke is Invoke. The name must be
@@ -160,33 +121,21 @@ func (h *Host) BeginRemote(ctx context.Context, name string, handle Handle, opts
 	if opts == nil {
 		opts = &RemoteOptions{}
 	}
-	terms := opts.Terms
-	protocol := handle.protocol()
-	if handle.Holder == "" { // there is no lease, which any protocol keeps alike
-		protocol, handle, terms = core.ProtocolLastWriter, Handle{Name: handle.Name}, Terms{}
+	terms := handle.join(&opts.Terms, core.RoleRemote)
+	terms.Name, terms.WithoutLease, terms.MemoFailures = name, opts.WithoutLease, opts.MemoFailures
+	if handle.Holder == "" { // the client wants no more then
+		terms.Protocol, terms.Epoch = 0, 0
 	}
-	cfg, err := h.config(core.MachineInvocation, name, protocol, handle.terms(&terms))
-	cfg.Role, cfg.Holder, cfg.Epoch = core.RoleRemote, core.HolderID(handle.Holder), core.Epoch(handle.Epoch)
-	cfg.WithoutLease, cfg.MemoFailures = opts.WithoutLease, opts.MemoFailures
-	if err == nil {
-		_, err = machines.New(cfg) // of no engine: it says what is wrong, and asks nothing
-	}
+	command := core.Event{Kind: core.EventRemote, Terms: &terms}
+	var also error
 	if handle.Name != "" && handle.Name != name {
-		err = errors.Join(err, badTerms(fmt.Sprintf("name %q: the lease is that of %q; use its name", name, handle.Name)))
+		also = badTerms(fmt.Sprintf("name %q: the lease is that of %q; use its name", name, handle.Name))
 	}
-	i, err := h.newInvocation(ctx, name, errors.Join(checkWork(name), err))
-	if err != nil {
+	if err := h.refuse(command, also); err != nil {
 		return nil, err
 	}
-	i.remote, i.handle, i.onContact = true, handle, opts.OnContact
-	i.withoutLease, i.memoFailures = opts.WithoutLease, opts.MemoFailures
-	i.handle.Owner = ""
-	i.plan = func(ctx context.Context) (w wanted, err error) {
-		w.Config = cfg
-		w.Creates, err = i.remoteFirstWins(ctx, protocol, cfg.TTL.Duration())
-		return w, err
-	}
-	return i, nil
+	handle.Owner = ""
+	return h.newInvocation(ctx, name, asked{remote: true, handle: handle, command: command, onContact: opts.OnContact})
 }
 
 // releasePatience is how long the end of an attempt waits for the lease to be
@@ -217,7 +166,10 @@ func (i *Invocation) drive(ctx context.Context, launch Launch) (*Result, error) 
 // perform launches a piece of work. If launch does not return, the lease is
 // released before the panic goes on.
 func (i *Invocation) perform(ctx context.Context, work *Work, launch Launch) {
-	ctx, cancel := context.WithCancelCause(work.view.within(ctx))
+	if work.view != nil {
+		ctx = work.view.within(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	lost := work.Context()
 	stop := context.AfterFunc(lost, func() { cancel(context.Cause(lost)) })
@@ -238,7 +190,7 @@ func (i *Invocation) perform(ctx context.Context, work *Work, launch Launch) {
 
 // linger waits for the lease to be given back, but not for long.
 func (i *Invocation) linger() {
-	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
+	ctx, cancel := loop.Within(context.Background(), releasePatience)
 	defer cancel()
 	_ = i.Wait(ctx)
 }

@@ -347,30 +347,6 @@ func TestInvokeRefuses(t *testing.T) {
 	})
 }
 
-// A Host that closes while an invocation finds out how its name is kept does not let
-// it in; to cancel what never began is nothing.
-//
-//	Next:   plan ───────────── let in? no: ErrClosed ── Cancel: nobody to tell
-//	Close:        closed ═══════════════════════════════════════ shutdown
-func TestInvokeAsItCloses(t *testing.T) {
-	eachWay(t, func(w *world, terms Terms) {
-		p := w.host()
-		i := p.begins("n", terms)
-		plan := i.plan
-		i.plan = func(ctx context.Context) (wanted, error) {
-			found, err := plan(ctx)
-			p.loop.mu.Lock()
-			p.loop.closed = true // as far as Close has come
-			p.loop.mu.Unlock()
-			return found, err
-		}
-		w.is(errOf(i.Next(background)), ErrClosed)
-		i.Cancel()
-		w.ok(i.Wait(background))
-		w.sleep(time.Second)
-	})
-}
-
 // Close ends waiters and work: what is held is released, and the work's ctx
 // ends before that.
 func TestInvokeClose(t *testing.T) {

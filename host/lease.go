@@ -2,13 +2,13 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/loop"
 	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
@@ -26,7 +26,7 @@ type AcquireOptions struct {
 
 // Lease is the exclusive right to a name. The Host keeps it alive until Release, the
 // Host's Close, or its loss. Its methods may be called from any goroutine.
-type Lease struct{ task *task }
+type Lease struct{ of *claim }
 
 // Acquire takes the lease on a name, and waits while another holds it. It
 // returns when the lease is held, when opts.Wait is over, when the store refuses
@@ -61,111 +61,89 @@ func (h *Host) TryAcquire(ctx context.Context, name string, opts *AcquireOptions
 }
 
 func (h *Host) acquire(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*Lease, error) {
-	question := h.telemetry.Ask(telemetry.Lease)
-	t, protocol, err := h.obtain(ctx, name, opts, wait)
-	answered(ctx, question, protocol, err)
-	if err != nil {
+	terms := opts.terms(name)
+	command := core.Event{Kind: core.EventAcquire, Wait: wait, Terms: &terms}
+	if opts.Wait < 0 {
+		return nil, h.refuse(command, fmt.Errorf("mopslock: host: wait %v: not negative; 0 is until it is held", opts.Wait))
+	}
+	c := h.newClaim(ctx, telemetry.Lease, &terms)
+	c.onWaiting = opts.OnWaiting
+	command.Body = h.memory.Recall(name)
+	if err := c.ask(ctx, command); err != nil {
 		return nil, err
 	}
-	return &Lease{t}, nil
-}
-
-// obtain is acquire, and also tells how the name is kept as soon as that is known.
-func (h *Host) obtain(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*task, core.Protocol, error) {
-	var waitErr error
-	if wait < core.Forever {
-		waitErr = fmt.Errorf("mopslock: host: wait %v: not negative; 0 is until it is held", wait)
-	}
-	want, err := h.settle(ctx, core.MachineLease, name, &opts.Terms, wait)
-	if err != nil {
-		return nil, 0, errors.Join(err, waitErr)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, want.Protocol, context.Cause(ctx)
-	}
-	t, err := h.newTask(ctx, &want.Config, core.EventRelease, waitErr)
-	if err != nil {
-		return nil, want.Protocol, err
-	}
-	t.guarded, t.onWaiting, t.looked = true, opts.OnWaiting, want.looked
-	if want.OnSession {
-		t.session = h.loop.sessionFor(&want.Config)
-	}
-	if err := h.loop.add(t, core.Event{Kind: core.EventAcquire, Wait: want.wait}); err != nil {
-		return nil, want.Protocol, err
-	}
-	return t, want.Protocol, t.await(ctx)
+	return &Lease{c}, nil
 }
 
 // Name is what is leased.
-func (l *Lease) Name() string { return l.task.name }
+func (l *Lease) Name() string { return l.of.name }
 
 // Holder is the id of this tenure, fresh for each acquire.
-func (l *Lease) Holder() string { return string(l.task.holder) }
+func (l *Lease) Holder() string { return l.of.holder }
 
 // Protocol is how the lease is kept.
-func (l *Lease) Protocol() core.Protocol { return l.task.protocol }
+func (l *Lease) Protocol() core.Protocol { return l.of.protocol }
 
 // Epoch is the newest version of the tenure that is known. It grows when a
 // companion joins. It is 0 under lastwriter, which has no versions.
-func (l *Lease) Epoch() uint64 { return l.task.version() }
+func (l *Lease) Epoch() uint64 { return l.of.epoch.Load() }
 
 // FencingToken grows from each tenure to the next, and is the same for the whole
 // of one. It is 0 under lastwriter, which has no tokens.
-func (l *Lease) FencingToken() uint64 { return uint64(l.task.token) }
+func (l *Lease) FencingToken() uint64 { return uint64(l.of.token) }
 
 // Session is the id of the session that the lease stands on, or "".
-func (l *Lease) Session() string { return l.task.standsOn() }
+func (l *Lease) Session() string { return l.of.session }
 
 // Acquired is when the lease was verified, by this machine's wall clock.
-func (l *Lease) Acquired() time.Time { return wallTime(l.task.acquired) }
+func (l *Lease) Acquired() time.Time { return wallTime(l.of.acquired) }
 
 // Deadline is when the lease must be considered lost unless it is renewed
 // before. Renewals move it. Once Err is not nil it is not after now. For a lease
 // without an end it is centuries away.
-func (l *Lease) Deadline() time.Time { return time.Now().Add(l.task.left()) }
+func (l *Lease) Deadline() time.Time { return loop.After(l.of.left()) }
 
 // Left is how long it is to the Deadline, counting the time that the machine
 // sleeps. It is negative past the Deadline, and 0 or less once Err is not nil.
-func (l *Lease) Left() time.Duration { return l.task.left() }
+func (l *Lease) Left() time.Duration { return l.of.left() }
 
 // Done is closed when the lease is lost, or when Release or the Host's Close
 // begins: once others may be let in, no caller here may rely on it.
-func (l *Lease) Done() <-chan struct{} { return l.task.context().Done() }
+func (l *Lease) Done() <-chan struct{} { return l.of.context().Done() }
 
 // Err is nil while the lease may be relied on. Afterwards it is an *Error of Kind
 // Lost with the reason, or of Kind Ended from Release or Close on, with the reason
 // released once the store has said so. It is ErrClosed if the Host was closed
 // before the lease could be released. Err looks at the clock itself: past the
 // deadline it is never nil.
-func (l *Lease) Err() error { return l.task.current() }
+func (l *Lease) Err() error { return l.of.current() }
 
 // Context is cancelled when Done is closed; its cause is what Err says then. It has
 // the values of Acquire's ctx.
-func (l *Lease) Context() context.Context { return l.task.context() }
+func (l *Lease) Context() context.Context { return l.of.context() }
 
 // Release ends the lease and returns nil when the store has said so, or when
 // an earlier Release had ended it. If the lease was lost before, Release returns that
 // *Error. If ctx ends first, Release returns its cause; the Host goes on trying until the
 // deadline, after which the lease expires by itself.
 func (l *Lease) Release(ctx context.Context) error {
-	return l.task.finish(ctx, core.Event{Kind: core.EventRelease})
+	return l.of.finish(ctx, core.EventRelease)
 }
 
-// Settle waits for the removal of the name's superseded versions, which the acquire may
-// have begun: until ctx ends, and half a second at most. It is for a process that is
-// about to end and leaves the lease held. The Host's Close waits by itself, and Release has
-// no need to.
-func (l *Lease) Settle(ctx context.Context) { l.task.loop.awaitTidied(ctx, l.task) }
+// Settle leaves the lease to another process, which has its OwnerHandle: this Host renews and
+// releases it no more, and Err is ErrReleased. It waits for the removal of the name's
+// superseded versions, which the acquire may have begun: until ctx ends, and half a second at
+// most.
+func (l *Lease) Settle(ctx context.Context) { _ = l.of.finish(ctx, core.EventLeave) }
 
 // TTL is how long the lease lives without a renewal, as its record says, or
 // core.TTLEndless.
-func (l *Lease) TTL() core.TTL { return l.task.ttl }
+func (l *Lease) TTL() core.TTL { return l.of.ttl }
 
 // Handle is what a companion needs to accompany this lease.
 func (l *Lease) Handle() Handle {
 	return Handle{
-		Name: l.Name(), Store: l.task.loop.host.url, Holder: l.Holder(),
+		Name: l.Name(), Store: l.of.host.url, Holder: l.Holder(),
 		Protocol: l.Protocol(), Epoch: l.Epoch(), Token: l.FencingToken(), TTL: l.TTL(), Acquired: l.Acquired(),
 	}
 }

@@ -5,7 +5,7 @@
 // Names, holders and errors are others' text, which slog's handlers escape.
 //
 //	level  message                                                        keys
-//	ERROR  the engine failed; the lease is no longer renewed              name error
+//	ERROR  the engine failed; what is held is no longer renewed           error
 //	ERROR  a store's driver panicked; this is told once                   error stack
 //	WARN   lease lost                                                     name reason error
 //	WARN   permit lost                                                    name reason error
@@ -26,15 +26,13 @@
 //	DEBUG  permit released                                                name holder
 //	DEBUG  request failed                                                 name verb class error
 //	INFO   tried whether the store honours create-if-absent               honoured seen
-//	DEBUG  not found out whether the store honours create-if-absent       name error
 //	WARN   the store does not honour create-if-absent, so leases are kept by lastwriter, without a fencing token  seen
 //	WARN   this name has a lock.json, so its lease is kept by lastwriter, without a fencing token; if mops shares the name ask for lastwriter, else for strict  name
 //	WARN   this name is in use with another TTL, which can give it two holders; use one everywhere  name their_ttl
 //	WARN   an unreadable record has stood too long and is taken over      name key
 //	WARN   what keeps a held name was removed from the store; keep cleaning and lifecycle rules off it  name key
 //	WARN   an old client holds this name by lock.json, beside a strict lease; use one protocol for a name  name their_holder
-//	DEBUG  no file events; polling alone                                  name error
-//	DEBUG  no calibration                                                 error
+//	DEBUG  no file events; polling alone                                  key error
 //	DEBUG  an observation cannot be read                                  name error
 //	DEBUG  an observation was not kept                                    name error
 //	DEBUG  removed what a dead session left                               key

@@ -24,7 +24,7 @@ func (p *actor) holdMany(n int, by Terms) []*Lease {
 }
 
 // Several hundred leases on a store that takes 20 ms: all are renewed in time, never more
-// than InFlight requests are under way, and when idle there is one goroutine, not one a lease.
+// than InFlight requests are under way, and no lease has a goroutine.
 func TestManyLeases(t *testing.T) {
 	const inFlight, many = 4, 500
 	bubble(t, func(w *world) {
@@ -48,7 +48,7 @@ func TestManyLeases(t *testing.T) {
 		quiet(w, p)
 		w.same("goroutines", goroutines(), before)
 		w.ok(p.Close(background))
-		w.same("after Close", goroutines(), before-1)
+		w.same("after Close", goroutines(), before)
 		w.state("lease/7", core.ObservedReleased)
 	})
 }
@@ -63,8 +63,7 @@ func quiet(w *world, p *actor) {
 // A request that waits for a slot is answered at its limit too.
 func TestLimitWithoutSlot(t *testing.T) {
 	bubble(t, func(w *world) {
-		p := w.hostWith(func(o *Options) { o.InFlight = 1 })
-		l := p.acquire("short")
+		p := w.hostWith(func(o *Options) { o.InFlight = 2 }) // of which one is for renewals
 		wake := make(chan struct{})
 		p.store.once("get", fault{deaf: wake})
 		go func() { _, _ = p.try("hung") }()
@@ -72,8 +71,6 @@ func TestLimitWithoutSlot(t *testing.T) {
 		begun := time.Now()
 		w.is(errOf(p.tried("n", Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(time.Second)})), &Error{Kind: NotAcquired, Reason: core.ReasonUnreachable})
 		w.same("after", time.Since(begun), core.FirstAnswerLimit)
-		<-l.Done()
-		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
 		close(wake)
 		w.sleep(time.Second)
 		p.release(p.acquire("n"))
@@ -83,7 +80,7 @@ func TestLimitWithoutSlot(t *testing.T) {
 // What is not awaited any more takes no slot from what is.
 func TestCancelledTakesNoSlot(t *testing.T) {
 	bubble(t, func(w *world) {
-		p := w.hostWith(func(o *Options) { o.InFlight = 1 })
+		p := w.hostWith(func(o *Options) { o.InFlight = 2 })
 		p.store.once("get", fault{before: time.Second})
 		ctx, cancel := context.WithCancel(background)
 		var all sync.WaitGroup

@@ -180,18 +180,3 @@ func TestBlind(t *testing.T) {
 		w.same("requests", p.store.verbs(), "put")
 	})
 }
-
-// A shorter TTL on the name moves the deadline at once, for every caller that asks.
-func TestDeadlineMoves(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		soon := p.clock.Now().Mono + int64(time.Second)
-		told := make(chan struct{})
-		p.loop.post(message{do: func() {
-			p.loop.notice(l.task, &core.Action{Kind: core.ActionDeadline, At: soon})
-			close(told)
-		}})
-		<-told
-		w.same("left", l.Left(), time.Second)
-	})
-}

@@ -10,14 +10,14 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/internal/clock"
+	"github.com/mopslock/mopslock/host/store"
 )
 
 // remembering opens a Host as a process of its own would, on a store with a URL.
 func (w *world) remembering(dir, boot string) *actor {
-	p := w.hostWith(func(o *Options) { o.Memory, o.Boot = dir, boot })
-	p.url, p.samplesStoreClock = "s3://user:hunter2@bucket/locks", false
-	p.memory.url = p.url
-	p.boot = "" // only what is remembered is by this clock, as where many machines write
+	p := w.hostAt("s3://user:hunter2@bucket/locks", func(s *fakeStore) store.Store { return s }, func(o *Options) { o.Memory, o.Boot = dir, boot })
+	p.terms.samples = false
+	p.terms.boot = "" // only what is remembered is by this clock, as where many machines write
 	return p
 }
 
@@ -27,7 +27,7 @@ func TestObservationsAreKept(t *testing.T) {
 	for name, test := range map[string]struct {
 		boot  string
 		ahead time.Duration // of the second one's boot clock
-		old   bool          // the file is of a version that kept no wall clock
+		old   bool          // the file is of a version that kept it otherwise
 		taken bool
 	}{
 		"ours": {boot: "ours", taken: true}, "another": {boot: "another"},
@@ -49,9 +49,8 @@ func TestObservationsAreKept(t *testing.T) {
 				w.ok(err)
 				w.same("secrets", strings.Contains(string(text), "hunter2"), false)
 				if test.old {
-					before, after, _ := strings.Cut(string(text), `"wall_ns":`)
-					_, after, _ = strings.Cut(after, ",")
-					w.ok(os.WriteFile(files[0], []byte(before+after), 0o600))
+					before, _, _ := strings.Cut(string(text), `,"seen":`)
+					w.ok(os.WriteFile(files[0], []byte(before+`,"epoch":1,"print":"7","since_ns":5}`), 0o600))
 				}
 				w.sleep(2 * minute)
 				second := w.remembering(dir, test.boot)
@@ -83,7 +82,7 @@ func TestMemoryFails(t *testing.T) {
 		w.sleep(time.Second)
 		w.has(p.log.String(), "was not kept")
 		other := w.remembering(dir, "ours")
-		w.ok(os.WriteFile(other.memory.file("n"), []byte("{"), 0o600))
+		w.ok(os.WriteFile(other.memory.File("n"), []byte("{"), 0o600))
 		w.is(errOf(other.tryStrictly("n")), ErrNotAcquired)
 	})
 }
@@ -104,15 +103,9 @@ func TestBootIsForTheOrderly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h, err := New(orderlyStore{newFakeStore(newBackend()), place.tells}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if h.memory.boot != clock.Boot() || h.boot != "" != place.judges {
-					t.Errorf("judges by %q, remembers by %q", h.boot, h.memory.boot)
-				}
-				if err := h.Close(t.Context()); err != nil {
-					t.Error(err)
+				remembers, judges := boots(orderlyStore{newFakeStore(newBackend()), place.tells})
+				if remembers != clock.Boot() || judges != "" != place.judges {
+					t.Errorf("judges by %q, remembers by %q", judges, remembers)
 				}
 				time.Sleep(time.Hour)
 			})

@@ -173,8 +173,15 @@ func TestOpen(t *testing.T) {
 }
 
 func TestThisProcess(t *testing.T) {
-	if o := thisProcess(); o.host == "" || strings.HasSuffix(o.host, ".local") || o.pid == "" {
+	h, err := Open(t.Context(), "mem://", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := h.terms; o.host == "" || strings.HasSuffix(o.host, ".local") || o.pid == "" {
 		t.Fatalf("%+v", o)
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 	for in, want := range map[string]string{"mac.local": "mac", "a.local.net": "a.local.net", "": "unknown", "box": "box"} {
 		if got := hostName(in); got != want {

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,8 +71,7 @@ func TestPermitPastItsDeadline(t *testing.T) {
 // seen that the session is dead: he is let in on the next one, or hears why not.
 func TestPermitAfterAPause(t *testing.T) {
 	bubble(t, func(w *world) {
-		engine := &sessionless{fragile: &fragile{}}
-		p := w.hostWith(func(o *Options) { o.Engine = engine })
+		p := w.host()
 		for _, name := range []string{"n", "m"} {
 			held := p.permit("n", six)
 			p.clock.jump(10 * minute)
@@ -83,12 +81,6 @@ func TestPermitAfterAPause(t *testing.T) {
 			w.ok(p.SetLimit(background, name, 5))
 			w.is(next.Err(), &Error{Kind: Lost, Reason: core.ReasonExpired})
 		}
-		p.permit("n", six)
-		p.clock.jump(10 * minute)
-		engine.none.Store(true)
-		_, err := p.tryPermit("n", six)
-		w.wantEngine(err, &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
-		engine.none.Store(false)
 		p.giveBack(p.permit("n", six))
 		w.sleep(time.Second)
 		p.idle()
@@ -115,19 +107,6 @@ func TestPermitWaiterAfterAPause(t *testing.T) {
 		holder.giveBack(held)
 		w.ok(<-let)
 	})
-}
-
-// sessionless is an engine that can be told to make no sessions.
-type sessionless struct {
-	*fragile
-	none atomic.Bool
-}
-
-func (s *sessionless) New(cfg core.Config) (core.Stepper, error) {
-	if s.none.Load() && cfg.Machine == core.MachineSession {
-		return nil, errTrap
-	}
-	return s.fragile.New(cfg)
 }
 
 // A caller that gives up leaves nothing behind, at whatever moment that is.
@@ -180,6 +159,7 @@ func TestPermitOfABadStore(t *testing.T) {
 		w.says(errOf(p.AcquirePermit(background, "n", six, nil)), &Error{Kind: NotAcquired, Reason: reason}, `permit of "n" not acquired`)
 		w.within("after", time.Since(begun), after, after+time.Second)
 		p.store.heal()
+		w.sleep(core.RequestLimit) // for a beat that hangs
 		p.giveBack(p.permit("n", six))
 		p.idle()
 	})
@@ -200,8 +180,7 @@ func TestEngineFailsPermits(t *testing.T) {
 		deadline := a.Deadline()
 		w.wantEngine(<-refused, &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
 		w.ok(a.Err())
-		_, err := p.tryPermit("n", six)
-		w.wantEngine(err, &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
+		w.is(errOf(p.tryPermit("n", six)), errTrap)
 		w.wantEngine(b.Release(background), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
 		w.ok(a.Err())
 		p.store.forget()

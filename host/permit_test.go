@@ -101,7 +101,7 @@ func TestPermit(t *testing.T) {
 		w.same("most", s.Most(), uint64(6))
 		w.same("holders", len(s.Holders), 2)
 		w.same("the first", s.Holders[0], PermitHolder{
-			ID: first.Holder(), Session: first.Session(), Weight: 2, Host: p.origin.host, PID: p.origin.pid, Label: "backup",
+			ID: first.Holder(), Session: first.Session(), Weight: 2, Host: p.terms.host, PID: p.terms.pid, Label: "backup",
 		})
 		w.same("the second", s.Holders[1].Weight, uint64(1))
 
@@ -180,7 +180,7 @@ func TestPermitLimit(t *testing.T) {
 		w.same("limit", w.semaphore("n").Limit, uint64(0))
 		p.giveBack(first, second, p.permit("n", six))
 		w.is(p.SetLimit(ctx, "n/", 1), &core.Error{Code: core.ErrorConfig})
-		w.is(p.SetLimit(ctx, "n", maxLimit+1), &core.Error{Code: core.ErrorConfig})
+		w.is(p.SetLimit(ctx, "n", core.MaxCapacity*core.MaxWidth+1), &core.Error{Code: core.ErrorConfig})
 		p.store.always(fault{class: core.ClassUnauthorized})
 		err := p.SetLimit(ctx, "n", 1)
 		w.says(err, &Error{Kind: NotAcquired, Reason: core.ReasonUnusable}, `mopslock: limit of "n" not set: `)
@@ -215,7 +215,7 @@ func TestPermitArguments(t *testing.T) {
 		for _, opts := range []*PermitOptions{
 			{Weight: 7}, {Weight: 6, Spare: 1}, {Spare: 6}, {Weight: math.MaxInt}, {Spare: math.MaxInt, Weight: math.MaxInt},
 		} {
-			w.is(errOf(p.TryAcquirePermit(background, "n", six, opts)), ErrWeightExceedsLimit, &core.Error{Code: core.ErrorConfig})
+			w.is(errOf(p.TryAcquirePermit(background, "n", six, opts)), ErrWeightExceedsLimit)
 		}
 		w.ok(checkPermit(View{core.MaxCapacity, core.MaxWidth}, &PermitOptions{Weight: math.MaxUint32, Spare: math.MaxUint32}))
 		_, err := p.AcquirePermit(background, "n", View{core.MaxCapacity, core.MaxWidth}, &PermitOptions{Weight: math.MaxUint32 + 1})

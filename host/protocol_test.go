@@ -1,9 +1,11 @@
 package host
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -16,24 +18,37 @@ import (
 func TestResolve(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, other := w.host(), w.host()
-		w.ok(errOf(p.resolve(background, "n", core.ProtocolLastWriter, core.Forever))) // asked for
-		w.same("requests", p.store.verbs(), "")
+		p.release(p.acquire("asked for"))
+		w.same("requests", p.store.probes(), "")
 		p.resolves("m/lock", core.ProtocolStrict) // a new store, whatever the name
-		w.same("requests", p.store.verbs(), "exists get create create create create get")
+		w.same("requests", p.store.probes(), "exists get create create create create get")
 		p.store.forget()
 		p.resolves("o", core.ProtocolStrict)
-		w.same("requests", p.store.verbs(), "exists")
+		w.same("requests", p.store.probes(), "exists")
 		other.resolves("n", core.ProtocolStrict)
-		w.same("requests", other.store.verbs(), "exists get create")
-		w.place("old", theirs())
+		w.same("requests", other.store.probes(), "exists get create")
+		old := theirs()
+		old.released = time.Now()
+		w.place("old", old)
 		w.same("said", len(p.log.lines("WARN")), 0)
 		p.resolves("old", core.ProtocolLastWriter)
 		w.same("said", strings.Join(p.log.lines("WARN"), "\n"), `msg="this name has a lock.json, so its lease is kept by lastwriter, `+
 			`without a fencing token; if mops shares the name ask for lastwriter, else for strict" name=old`)
-		w.ok(errOf(p.resolve(background, "old", core.ProtocolStrict, core.Forever))) // but asked for
-		w.is(errOf(p.resolve(background, "n", 9, core.Forever)), &core.Error{Code: core.ErrorConfig})
+		p.release(p.strictly("old")) // but asked for
+		w.is(errOf(p.tried("n", Terms{Protocol: 9})), &core.Error{Code: core.ErrorConfig})
 		p.idle()
 	})
+}
+
+// probes is what was asked to find out by which protocol names are kept, in short.
+func (s *fakeStore) probes() string {
+	var out []string
+	for _, c := range s.log() {
+		if c.key == capabilityKey || c.verb == "exists" && strings.HasSuffix(c.key, "/"+core.LockFile) {
+			out = append(out, c.verb)
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 func TestResolveWithoutCreate(t *testing.T) {
@@ -49,7 +64,7 @@ func TestResolveWithoutCreate(t *testing.T) {
 		w.refused("4 of 4 creates at once were told yes")
 		next := w.host() // by a better door, which helps nobody
 		w.is(errOf(next.tried("m", strict)), ErrIncompatible)
-		w.same("requests", next.store.verbs(), "exists get")
+		w.same("requests", next.store.probes(), "exists get")
 	})
 }
 
@@ -85,7 +100,7 @@ func TestResolveRefused(t *testing.T) {
 		w.backend.put(capabilityKey, []byte("what nobody can read"))
 		other := w.host()
 		other.resolves("n2", core.ProtocolStrict)
-		w.same("requests", other.store.verbs(), "exists get create")
+		w.same("requests", other.store.probes(), "exists get create")
 	})
 }
 
@@ -96,7 +111,7 @@ func TestResolveRacyStore(t *testing.T) {
 		p := w.host()
 		p.store.racy = true
 		w.is(errOf(p.tried("n", strict)), ErrIncompatible)
-		w.same("requests", p.store.verbs(), "exists get create create create create put")
+		w.same("requests", p.store.probes(), "exists get create create create create put")
 		w.refused("4 of 4 creates at once were told yes")
 	})
 }
@@ -130,7 +145,7 @@ func TestResolveBehindADoublingDoor(t *testing.T) {
 		p := w.host()
 		p.store.doubled = true
 		p.resolves("n", core.ProtocolStrict)
-		w.same("requests", p.store.verbs(), "exists get create create create create get")
+		w.same("requests", p.store.probes(), "exists get create create create create get")
 	})
 }
 
@@ -155,7 +170,7 @@ func TestResolveToldOfNone(t *testing.T) {
 				return fault{none: c.verb == "create" && creates <= times}
 			})
 			p.resolves("n", test.want)
-			w.same("requests", p.store.verbs(), test.verbs)
+			w.same("requests", p.store.probes(), test.verbs)
 		})
 	}
 }
@@ -172,7 +187,7 @@ func TestResolveDoesNotBelieveTheCard(t *testing.T) {
 		p.store.overwrites = true
 		w.is(errOf(p.tried("m", strict)), ErrIncompatible)
 		p.resolves("m", core.ProtocolLastWriter)
-		w.same("requests", p.store.verbs(), "exists get create create put exists") // the second name's, too
+		w.same("requests", p.store.probes(), "exists get create create put")
 		w.refused("an object that was there could be created")
 	})
 }
@@ -215,7 +230,7 @@ func TestResolveByUnknowns(t *testing.T) {
 			return fine
 		})
 		p.resolves("n", test.want)
-		w.same("requests", strings.TrimPrefix(p.store.verbs(), "exists "), test.verbs)
+		w.same("requests", strings.TrimPrefix(p.store.probes(), "exists "), test.verbs)
 		w.sleep(2 * time.Second)
 	})
 }
@@ -238,10 +253,10 @@ func TestResolveTogether(t *testing.T) {
 		deaf.store.always(fault{class: core.ClassUnreachable})
 		var all sync.WaitGroup
 		begun := time.Now()
-		for range 50 {
-			all.Go(func() { p.resolves("n", core.ProtocolStrict) })
+		for i := range 50 {
+			all.Go(func() { p.resolves(strconv.Itoa(i), core.ProtocolStrict) })
 			all.Go(func() {
-				w.is(errOf(deaf.resolve(background, "n", 0, core.Forever)), &Error{Kind: NotAcquired, Reason: core.ReasonUnreachable})
+				w.is(errOf(deaf.Acquire(background, "n", nil)), &Error{Kind: NotAcquired, Reason: core.ReasonUnreachable})
 			})
 		}
 		all.Wait()
@@ -272,6 +287,7 @@ func TestMixedProtocols(t *testing.T) {
 		w.place("n", theirs())
 		begun := time.Now()
 		<-l.Done()
+		synctest.Wait()
 		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonTaken})
 		w.within("noticed after", time.Since(begun), 0, 20*time.Second)
 		w.has(p.log.String(), "beside a strict lease")

@@ -29,7 +29,7 @@ type Result struct {
 // tell it. ctx must live until the body is closed. Errors are the store's:
 // errors.Is(err, store.ErrAbsent) if it was removed since.
 func (r *Result) Open(ctx context.Context) (body io.ReadCloser, size int64, err error) {
-	if r.host.loop.isClosed() {
+	if r.host.loop.IsClosing() {
 		return nil, 0, ErrClosed
 	}
 	if streamer, ok := r.host.store.(store.Streamer); ok {

@@ -66,7 +66,7 @@ func TestSweep(t *testing.T) {
 		bubble(t, func(w *world) {
 			same := func(o *Options) { o.Boot = boot }
 			dead, alive, lister := w.hostWith(same), w.hostWith(same), w.hostWith(same)
-			lister.samplesStoreClock = boot == ""
+			lister.terms.samples = boot == ""
 			l, m := dead.sessional("n"), alive.sessional("m")
 			w.backend.put(sessionPrefix+l.Session()+"/call/0000000000", []byte("{}"))
 			w.backend.put(sessionPrefix+"newer/beat", []byte(`{"v":2}`))
@@ -104,7 +104,7 @@ func TestSweepOnClone(t *testing.T) {
 	bubble(t, func(w *world) {
 		same := func(o *Options) { o.Boot = "ours" }
 		alive, lister := w.hostWith(same), w.hostWith(same)
-		lister.samplesStoreClock, lister.clock.start = false, lister.clock.start.Add(-time.Hour)
+		lister.terms.samples, lister.clock.start = false, lister.clock.start.Add(-time.Hour)
 		l := alive.sessional("n")
 		for _, err := range lister.List(background, "") {
 			w.ok(err)

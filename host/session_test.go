@@ -136,31 +136,6 @@ func (r *scarceRand) Read(b []byte) (int, error) {
 	return r.Reader.Read(b)
 }
 
-// A session that cannot even be made refuses the claim, or the work, that needs it.
-func TestSessionCannotBeMade(t *testing.T) {
-	bubble(t, func(w *world) {
-		random := &scarceRand{Reader: newRand(5)}
-		random.left.Store(1 << 30)
-		p := w.hostWith(func(o *Options) { o.Rand = random })
-		p.release(p.strictly("n"))
-		for left := range int32(3) { // one for the terms, one for the claim, one for the session
-			random.left.Store(left)
-			if l, err := p.Acquire(background, "m", &AcquireOptions{Terms: onSession}); err == nil {
-				w.Errorf("%d: %v", left, l)
-			}
-			random.left.Store(left)
-			if r, err := p.invoke("k", w.never, onSession); err == nil {
-				w.Errorf("%d: %v", left, r)
-			}
-			random.left.Store(1 << 30)
-			w.sleep(time.Second)
-			p.idle()
-		}
-		p.release(p.sessional("m"))
-		p.comes("k", returns("x", 0), onSession, "x")
-	})
-}
-
 // oddIDs are what somebody may have written for an id into a record: some are no
 // ids by the core's rule, some only make keys that a store does not keep.
 var oddIDs = []string{

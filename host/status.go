@@ -87,12 +87,6 @@ func (s *Status) Most() uint64 {
 	return most
 }
 
-// inspected is what a lock.json is to somebody who takes no part.
-func inspected(name string, now core.Instant, body []byte, absent bool, stamp int64) Status {
-	seen := machines.Inspect(now, body, absent, stamp)
-	return newStatus(name, core.ProtocolLastWriter, &seen, now)
-}
-
 func newStatus(name string, protocol core.Protocol, s *core.Observed, now core.Instant) Status {
 	if s.Epoch == 0 && protocol == core.ProtocolStrict && s.State != core.ObservedVacant && s.Capacity == 0 {
 		protocol = core.ProtocolLastWriter // an old client's record, beside

@@ -46,8 +46,8 @@ func inspectFields(w *world, p *actor, l *Lease) {
 	w.Helper()
 	s := p.sees("n")
 	w.same("holder", s.Holder, l.Holder())
-	w.same("host", s.Host, p.origin.host)
-	w.same("pid", s.PID, p.origin.pid)
+	w.same("host", s.Host, p.terms.host)
+	w.same("pid", s.PID, p.terms.pid)
 	w.same("TTL", s.TTL, minute)
 	w.same("age and left", s.Age+s.Left, minute)
 	w.same("acquired", s.Acquired, l.Acquired().Truncate(time.Microsecond))
@@ -133,7 +133,7 @@ func TestLooksAreLimited(t *testing.T) {
 		w.place("n", theirs())
 		p.store.on(func(c call) fault {
 			// What a machine asks for has its own limit.
-			return fault{hang: !strings.Contains(c.key, registerDir)}
+			return fault{hang: !strings.Contains(c.key, core.RegisterDir)}
 		})
 		begun := time.Now()
 		err := look(p)

@@ -81,7 +81,7 @@ func TestStrictTakeOver(t *testing.T) {
 	}, func(w *world, name string, test test) {
 		a, b := w.hostWith(test.change), w.hostWith(test.change)
 		if test.coarse {
-			b.samplesStoreClock = false
+			b.terms.samples = false
 		}
 		l := a.strictly("n")
 		w.sleep(90 * time.Second)
@@ -130,7 +130,7 @@ func TestStrictBreak(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		bubble(t, func(w *world) {
 			a, b := w.host(), w.host()
-			a.origin.host, a.origin.pid = "worker", "7"
+			a.terms.host, a.terms.pid = "worker", "7"
 			l := a.strictly("n")
 			_, err := b.Break(background, "free", &BreakOptions{Protocol: core.ProtocolStrict, Why: "stuck"})
 			w.is(err, &Error{Kind: NotAcquired, Reason: core.ReasonVacant})
@@ -138,7 +138,7 @@ func TestStrictBreak(t *testing.T) {
 			w.ok(err)
 			w.same("state", s.State, core.ObservedBroken)
 			w.same("why", s.Why, "stuck")
-			w.same("by", s.By, b.origin.pid+"@"+b.origin.host)
+			w.same("by", s.By, b.terms.pid+"@"+b.terms.host)
 			w.same("holder", s.Holder+" "+s.PID+"@"+s.Host, l.Holder()+" 7@worker")
 			b.store.forget()
 			b.sees("n")

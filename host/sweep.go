@@ -35,8 +35,8 @@ const (
 // see takes one object of a listing.
 func (s *sweeper) see(info store.Info) {
 	s.newest = max(s.newest, knownStamp(info.Stamp))
-	isBeat := strings.HasPrefix(info.Key, sessionPrefix) && strings.HasSuffix(info.Key, "/beat")
-	isSample := strings.HasPrefix(info.Key, storeClockPrefix)
+	isBeat := strings.HasPrefix(info.Key, core.SessionPrefix) && strings.HasSuffix(info.Key, "/beat")
+	isSample := strings.HasPrefix(info.Key, core.StoreClockPrefix)
 	if (isBeat || isSample) && len(s.found) < maxSwept {
 		s.found = append(s.found, info)
 	}
@@ -49,12 +49,12 @@ func (s *sweeper) sweep(ctx context.Context) {
 			return
 		}
 		if !strings.HasSuffix(info.Key, "/beat") {
-			if s.host.samplesStoreClock && s.isOld(info.Stamp, 0) {
+			if s.host.terms.samples && s.isOld(info.Stamp, 0) {
 				_ = s.host.direct().remove(ctx, info.Key)
 			}
 			continue
 		}
-		if s.host.samplesStoreClock && !s.isOld(info.Stamp, 0) {
+		if s.host.terms.samples && !s.isOld(info.Stamp, 0) {
 			continue // not even by the shortest TTL
 		}
 		if s.isDead(ctx, info) {
@@ -90,12 +90,12 @@ func (s *sweeper) isDead(ctx context.Context, info store.Info) bool {
 		return false // a newer mopslock's, or nobody's
 	}
 	ttl := time.Duration(beat.TTL * 1e9)
-	if now := s.host.clock.Now(); beat.Boot != "" && beat.Boot == s.host.boot {
+	if now := s.host.clock.Now(); beat.Boot != "" && beat.Boot == s.host.terms.boot {
 		if at, ok := now.Emitted(beat.At, object.Stamp); ok {
 			return time.Duration(now.Mono-at) >= ttl+keepFor(ttl)
 		}
 	}
-	return s.host.samplesStoreClock && s.isOld(object.Stamp, ttl)
+	return s.host.terms.samples && s.isOld(object.Stamp, ttl)
 }
 
 // removeSession removes the beat last: a session without one is not listed as one any more.

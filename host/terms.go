@@ -1,14 +1,12 @@
 package host
 
 import (
-	"fmt"
-	"io"
-	"os"
+	"errors"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/machines"
-	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/internal/loop"
 )
 
 // Terms are what a caller may say about a lease. The zero value is good.
@@ -56,96 +54,39 @@ type Terms struct {
 	Expiry core.Expiry
 }
 
-// config returns the Config of a lease's or a companion's machine under a protocol
-// that is settled.
-func (h *Host) config(kind core.MachineKind, name string, protocol core.Protocol, t *Terms) (core.Config, error) {
-	if err := h.checkKeys(name, protocol); err != nil {
-		return core.Config{}, err
+// terms returns those of a command about a name.
+func (t *Terms) terms(name string) core.Terms {
+	return core.Terms{
+		Protocol: t.Protocol, Name: name, TTL: t.TTL, Margin: t.Margin, AcquireMargin: t.AcquireMargin, FleetExpire: t.FleetExpire,
+		Renewal: t.Renewal, Expiry: t.Expiry, StampSpread: t.StampSpread, OnSession: t.Session, Label: t.Label,
 	}
-	cfg, err := h.machineConfig(kind, protocol)
-	if err != nil {
-		return cfg, err
-	}
-	cfg.Name, cfg.TTL, cfg.Margin, cfg.Expiry = name, t.TTL.Under(protocol), t.Margin, t.Expiry
-	if kind == core.MachineInvocation {
-		cfg.Role = core.RoleOwner // a remote says so itself
-	}
-	if protocol == core.ProtocolStrict {
-		h.configStrict(&cfg, t)
-		return cfg, nil
-	}
-	cfg.AcquireMargin, cfg.FleetExpire, cfg.Renewal = t.AcquireMargin, t.FleetExpire, t.Renewal
-	if t.Session {
-		return cfg, badTerms("session: only strict has sessions; ask for strict")
-	}
-	return cfg, nil
 }
 
-func (h *Host) configStrict(cfg *core.Config, t *Terms) {
-	cfg.StampSpread, cfg.Label, cfg.OwnStore = t.StampSpread, t.Label, h.isOurOwn()
-	cfg.OnSession = t.Session && cfg.Machine != core.MachineCompanion
-	h.judge(cfg)
-}
-
-// checkTerms refuses terms that no protocol asked for accepts, before any request. Terms
-// that only one of two accepts are judged when the protocol is known.
-func (h *Host) checkTerms(kind core.MachineKind, name string, t *Terms) (err error) {
-	for _, protocol := range []core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict} {
-		if t.Protocol != 0 && t.Protocol != protocol {
-			continue
-		}
-		var cfg core.Config
-		if cfg, err = h.config(kind, name, protocol, t); err == nil {
-			_, err = machines.New(cfg)
-		}
-		if err == nil {
-			return nil
-		}
+// begin begins a claim, after the store was asked whether it can keep the keys.
+func (h *Host) begin(c loop.Claim, command core.Event) error {
+	if err := h.checkKeys(command.Terms.Name, command.Terms.Protocol); err != nil {
+		return err
+	}
+	err := h.loop.Begin(c, command)
+	if errors.Is(err, loop.ErrClosed) {
+		return ErrClosed
 	}
 	return err
 }
 
-// judge says by which clocks a strict machine may call another's lease dead. A
-// store whose stamps are of a clock that can be set gives no sample: one
-// step of that clock by a TTL would kill every lease on it.
-func (h *Host) judge(cfg *core.Config) {
-	cfg.Boot = h.boot
-	if cfg.Expiry == 0 {
-		cfg.Expiry = core.ExpiryCalibrated
+// refuse returns what is wrong with a command that the client has not been given, and with
+// it what also is wrong: nil if nothing is.
+func (h *Host) refuse(command core.Event, also error) error {
+	if err := h.checkKeys(command.Terms.Name, command.Terms.Protocol); err != nil {
+		return err
 	}
-	if cfg.Expiry == core.ExpiryCalibrated && !h.samplesStoreClock {
-		cfg.Expiry = core.ExpiryObserved
+	command.Claim, command.Wait = 1, 0
+	cfg := core.Config{Machine: core.MachineClient, StampUnit: h.store.StampUnit(), Seed: [16]byte{1}}
+	client, err := machines.New(cfg) // of no engine: it says what is wrong, and asks nothing
+	if err == nil {
+		_, err = client.Step(h.clock.Now(), command)
 	}
-}
-
-// machineConfig returns what the Configs of all machines have in common.
-func (h *Host) machineConfig(kind core.MachineKind, protocol core.Protocol) (core.Config, error) {
-	cfg := core.Config{
-		Machine: kind, Terms: core.Terms{Protocol: protocol}, StampUnit: h.store.StampUnit(), Host: h.origin.host, PID: h.origin.pid,
-		TID: uint64(os.Getpid()),
-	}
-	if _, err := io.ReadFull(h.rand, cfg.Seed[:]); err != nil {
-		return cfg, fmt.Errorf("mopslock: host: no randomness for a holder id: %w", err)
-	}
-	return cfg, nil
-}
-
-// checkKeys asks a store that cannot keep every key, before the first request.
-func (h *Host) checkKeys(name string, protocol core.Protocol) error {
-	if core.CheckName(name) != nil { // the machine explains better why a name is refused
-		return nil
-	}
-	if protocol == core.ProtocolStrict {
-		return h.checkKey(longestKey(name))
-	}
-	return h.checkKey(recordKey(name))
-}
-
-func (h *Host) checkKey(key string) error {
-	if checker, ok := h.store.(store.KeyChecker); ok {
-		return checker.CheckKey(key)
-	}
-	return nil
+	return errors.Join(err, also)
 }
 
 func badTerms(text string) error { return &core.Error{Code: core.ErrorConfig, Text: text} }

@@ -19,7 +19,7 @@ func (h *Host) Took(ctx context.Context, name string) ([]time.Duration, error) {
 	if err := core.CheckName(name); err != nil {
 		return nil, err
 	}
-	if h.loop.isClosed() {
+	if h.loop.IsClosing() {
 		return nil, ErrClosed
 	}
 	parent := name[:strings.LastIndexByte(name, '/')+1]
@@ -37,8 +37,8 @@ func (h *Host) Took(ctx context.Context, name string) ([]time.Duration, error) {
 		sibling, file, ok := strings.Cut(info.Key[len(parent):], "/")
 		stamp := knownStamp(info.Stamp)
 		switch {
-		case !ok || stamp == 0 || sibling == registerDir:
-		case file == core.LockFile || strings.HasPrefix(file, registerDir+"/") && strings.HasSuffix(file, versionFile):
+		case !ok || stamp == 0 || sibling == core.RegisterDir:
+		case file == core.LockFile || isVersion(file):
 			if first, seen := oldest[sibling]; !seen || stamp < first {
 				oldest[sibling] = stamp
 			}

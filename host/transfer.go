@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/loop"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -32,11 +33,6 @@ type sourceError struct{ err error }
 func (e sourceError) Error() string { return "mopslock: the result cannot be read: " + e.err.Error() }
 func (e sourceError) Unwrap() error { return e.err }
 
-// isTransfer reports whether a request carries a result.
-func isTransfer(verb core.ActionKind) bool {
-	return verb == core.ActionCreateResult || verb == core.ActionPutResult
-}
-
 // isBroken reports whether a transfer failed for what the result comes from, or
 // for its size: that no other attempt mends.
 func isBroken(err error) bool {
@@ -44,80 +40,72 @@ func isBroken(err error) bool {
 	return source || errors.Is(err, store.ErrBody) || errors.Is(err, store.ErrTooLarge)
 }
 
+// errWithdrawn is why a result is not stored: the work was given up meanwhile.
+var errWithdrawn = errors.New("the work was given up")
+
 // transfer stores a result, from its source.
-func (l *loop) transfer(r *request) error {
-	a := &r.action
-	body, size, err := r.source.Open()
+func (d driver) transfer(r *loop.Request) error {
+	of, _ := r.Claim.(interface{ source() Source })
+	source := of.source()
+	if source == nil {
+		return sourceError{errWithdrawn}
+	}
+	body, size, err := source.Open()
 	if err != nil {
 		return sourceError{err}
 	}
 	defer body.Close()
-	streamer, ok := l.host.store.(store.Streamer)
+	streamer, ok := d.store.(store.Streamer)
 	if !ok {
-		return l.transferSmall(r, body, size)
+		return d.transferSmall(r, body, size)
 	}
 	if most := streamer.MaxSize(); size > most {
-		return l.tooLarge(a, size, most)
+		return tooLarge(r, size, most)
 	}
-	ctx, cancel := context.WithCancelCause(r.ctx)
+	ctx, cancel := context.WithCancelCause(r.Ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() }) // else a Read that blocks would never end
 	defer stop()
 	flow := &flow{body: body}
-	flow.stall = time.AfterFunc(stallLimit, func() {
+	flow.stall = loop.AfterFunc(stallLimit, func() {
 		cancel(errStalled)
-		// Whether or not the store obeys ctx, as at the limit.
-		l.post(message{do: func() { l.answer(r, unanswered(a.Request)) }})
+		d.loop.GiveUp(r) // whether or not the store obeys ctx, as at the limit
 	})
 	defer flow.stall.Stop()
-	sent := l.host.telemetry.Sent()
-	if a.Kind == core.ActionPutResult {
-		err = streamer.PutFrom(ctx, a.Key, flow, size, a.Type)
+	sent := d.telemetry.Sent()
+	if r.Kind == core.ActionPutResult {
+		err = streamer.PutFrom(ctx, r.Key, flow, size, r.Type)
 	} else {
-		err = streamer.CreateFrom(ctx, a.Key, flow, size, a.Type)
+		err = streamer.CreateFrom(ctx, r.Key, flow, size, r.Type)
 	}
-	l.host.telemetry.Ended(r.ctx, a.Kind, sent, false, err)
+	d.telemetry.Ended(r.Ctx, r.Kind, sent, false, err)
 	if err != nil && errors.Is(context.Cause(ctx), errStalled) {
-		return store.Fail(a.Kind.String(), a.Key, core.ClassUnreachable, errStalled)
+		return store.Fail(r.Kind.String(), r.Key, core.ClassUnreachable, errStalled)
 	}
 	return err
 }
 
 // transferSmall is transfer to a store that takes small bodies only.
-func (l *loop) transferSmall(r *request, body io.Reader, size int64) error {
-	a := &r.action
+func (d driver) transferSmall(r *loop.Request, body io.Reader, size int64) error {
 	read, err := io.ReadAll(io.LimitReader(body, core.MaxRecord+1))
 	switch {
 	case size > core.MaxRecord || len(read) > core.MaxRecord:
-		return l.tooLarge(a, max(size, int64(len(read))), core.MaxRecord)
+		return tooLarge(r, max(size, int64(len(read))), core.MaxRecord)
 	case err == nil && size >= 0 && int64(len(read)) != size:
 		err = fmt.Errorf("it has %d bytes, %d were announced", len(read), size)
 	}
 	if err != nil {
 		return sourceError{err}
 	}
-	if a.Kind == core.ActionPutResult {
-		return l.host.verbs.Put(r.ctx, a.Key, read, a.Type)
+	if r.Kind == core.ActionPutResult {
+		return d.verbs.Put(r.Ctx, r.Key, read, r.Type)
 	}
-	return l.host.verbs.Create(r.ctx, a.Key, read, a.Type)
+	return d.verbs.Create(r.Ctx, r.Key, read, r.Type)
 }
 
-func (l *loop) tooLarge(a *core.Action, size, most int64) error {
-	return store.Fail(a.Kind.String(), a.Key, core.ClassOther,
+func tooLarge(r *loop.Request, size, most int64) error {
+	return store.Fail(r.Kind.String(), r.Key, core.ClassOther,
 		fmt.Errorf("%w: it has at least %d bytes, %d are allowed", store.ErrTooLarge, size, most))
-}
-
-// stopTransfer ends a transfer that was given up. The machine may wait for its
-// end, before others are let in: so it is answered when the store has let go of
-// it, or a little later if the store obeys no cancel.
-func (l *loop) stopTransfer(r *request) {
-	if r.ctx.Err() != nil {
-		return
-	}
-	r.cancel()
-	time.AfterFunc(stopGrace, func() {
-		l.post(message{do: func() { l.answer(r, unanswered(r.action.Request)) }})
-	})
 }
 
 // flow is a body on its way. Each Read shows that the store still takes some.

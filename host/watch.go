@@ -2,98 +2,116 @@ package host
 
 import (
 	"context"
-	"errors"
 	"iter"
-	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/internal/loop"
 )
 
-// watchPoll is how often Watch reads a record of a store that tells of nothing.
-const watchPoll = time.Second
-
-// Watch yields the state of a name, and again at each change of state, holder or
-// version, until ctx ends. A failed read is yielded as an error and does not
-// end it, but a name that cannot be one and ErrClosed do. It takes no part:
-// nothing is written.
+// Watch yields the state of a name, and again at each change of state, holder or version,
+// until ctx ends. A failed read is yielded as an error, once until a read is good again,
+// and does not end it. What does is a name that cannot be one, ErrClosed, and a store that refuses the first
+// read for good. It takes no part: nothing is written.
 func (h *Host) Watch(ctx context.Context, name string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		if err := core.CheckName(name); err != nil {
+		w := &viewer{host: h, name: name, news: make(chan struct{}, 1)}
+		if ctx.Err() != nil {
+			return
+		}
+		if err := h.begin(w, core.Event{Kind: core.EventWatch, Terms: &core.Terms{Name: name}}); err != nil {
 			yield(Status{}, err)
 			return
 		}
-		keys := &keyWatch{host: h, name: name, changed: make(chan struct{}, 1)}
-		defer keys.stop()
-		keys.watchKey("record", recordKey(name))
-		ticker := time.NewTicker(watchPoll)
-		defer ticker.Stop()
-		var last Status
-		first := true
-		for ctx.Err() == nil {
-			now, err := h.Inspect(ctx, name)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err != nil:
-				if !yield(now, err) || errors.Is(err, ErrClosed) {
-					return
-				}
-			case first || now.State != last.State || now.Holder != last.Holder || now.Companion != last.Companion ||
-				now.Epoch != last.Epoch:
-				first, last = false, now
-				keys.watchKey("version", versionKey(name, core.Epoch(now.Epoch)+1))
-				if !yield(now, nil) {
-					return
-				}
-			}
+		defer h.loop.Command(w, core.Event{Kind: core.EventCancel})
+		for {
 			select {
+			case <-w.news:
 			case <-ctx.Done():
-			case <-keys.changed:
-			case <-ticker.C:
+				return
+			}
+			for _, s := range w.take() {
+				if ctx.Err() != nil || !yield(s.status, s.err) || s.last {
+					return
+				}
 			}
 		}
 	}
 }
 
-// keyWatch has a local directory tell of changes: of the record of a name, and of its
-// next version.
-type keyWatch struct {
-	host    *Host
-	name    string
-	changed chan struct{}
-	keys    map[string]string
-	ends    map[string]func()
+// viewer is a claim that watches a name.
+type viewer struct {
+	loop.Ticket
+	host *Host
+	name string
+	seen []sight
+	news chan struct{} // has a value when there is something to be taken
 }
 
-// watchKey watches a key, and no longer the earlier one of its kind.
-func (w *keyWatch) watchKey(kind, key string) {
-	watcher, ok := w.host.store.(store.Watcher)
-	if !ok || w.keys[kind] == key {
-		return
+// sight is what a viewer has seen, or why it has not.
+type sight struct {
+	status Status
+	err    error
+	last   bool
+}
+
+// take takes what was seen since the last time.
+func (w *viewer) take() (seen []sight) {
+	w.host.loop.Do(func() { seen, w.seen = w.seen, nil })
+	return seen
+}
+
+// show keeps one sight for a caller that is slow, and one error.
+func (w *viewer) show(s sight) {
+	if last := len(w.seen) - 1; last >= 0 && (w.seen[last].err == nil) == (s.err == nil) {
+		w.seen = w.seen[:last]
 	}
-	if w.keys == nil {
-		w.keys, w.ends = map[string]string{}, map[string]func(){}
-	}
-	if end := w.ends[kind]; end != nil {
-		end()
-	}
-	w.keys[kind], w.ends[kind] = key, nil
-	end, err := watcher.Watch(key, func() {
-		select {
-		case w.changed <- struct{}{}:
-		default:
-		}
-	})
-	if err == nil {
-		w.ends[kind] = end
+	w.seen = append(w.seen, s)
+	select {
+	case w.news <- struct{}{}:
+	default:
 	}
 }
 
-func (w *keyWatch) stop() {
-	for _, end := range w.ends {
-		if end != nil {
-			end()
-		}
+// Hear implements loop.Claim.
+func (w *viewer) Hear(a *core.Action) (last bool) {
+	switch a.Kind {
+	case core.ActionSeen:
+		w.show(sight{status: newStatus(w.name, a.Protocol, a.Observed, w.host.clock.Now())})
+	case core.ActionWarned:
+		w.fail(a, false)
+	case core.ActionRefused:
+		w.fail(a, true)
+		return true
 	}
+	return false
 }
+
+func (w *viewer) fail(a *core.Action, last bool) {
+	err := w.host.failure(&Error{Kind: NotAcquired, Name: w.name, Err: w.Cause(), of: ofLook}, a, 0)
+	if a.Reason == core.ReasonCancelled {
+		err = ErrClosed
+	}
+	w.show(sight{err: ofReading(err), last: last})
+}
+
+// Answered implements loop.Claim.
+func (w *viewer) Answered(*loop.Request, *core.Event, error) {}
+
+// Closing implements loop.Claim.
+func (w *viewer) Closing() {}
+
+// Left implements loop.Claim.
+func (w *viewer) Left() { w.show(sight{err: ErrClosed, last: true}) }
+
+// Stranded implements loop.Claim.
+func (w *viewer) Stranded(_ int64, command core.EventKind, cause error) (until int64) {
+	err := error(&Error{Kind: NotAcquired, Name: w.name, Reason: core.ReasonUnusable, Err: &EngineError{cause}, of: ofLook})
+	if command != 0 {
+		err = ErrClosed
+	}
+	w.show(sight{err: err, last: true})
+	return 0
+}
+
+// about is its name, for people.
+func (w *viewer) about() string { return w.name }

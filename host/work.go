@@ -3,7 +3,27 @@ package host
 import (
 	"context"
 	"time"
+
+	"github.com/mopslock/mopslock/host/internal/loop"
 )
+
+// Work is one attempt at a piece of work: what is to be launched now, and the
+// lease that is held for it. Its methods may be called from any goroutine.
+type Work struct {
+	invocation *Invocation
+	view       *claim // the lease or the companion; nil without a lease
+
+	// ctx is a remote's, whose work outlives most ends of its lease; who holds a
+	// lease has the lease's own.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	// Under the invocation's mu.
+	result  Source
+	failure Source
+	err     error
+	over    bool
+}
 
 // Name is what the work is leased by.
 func (w *Work) Name() string { return w.invocation.name }
@@ -11,7 +31,7 @@ func (w *Work) Name() string { return w.invocation.name }
 // Lease is the lease that the work is done under; nil for a remote. To Release it
 // gives the whole invocation up.
 func (w *Work) Lease() *Lease {
-	if w.view == nil || w.invocation.remote {
+	if w.view == nil || w.invocation.asked.remote {
 		return nil
 	}
 	return &Lease{w.view}
@@ -20,7 +40,7 @@ func (w *Work) Lease() *Lease {
 // Companion is what keeps a remote's lease alive; nil without one. To Leave it
 // gives the whole invocation up.
 func (w *Work) Companion() *Companion {
-	if w.view == nil || !w.invocation.remote {
+	if w.view == nil || !w.invocation.asked.remote {
 		return nil
 	}
 	return &Companion{w.view}
@@ -35,8 +55,8 @@ func (w *Work) Handle() Handle {
 	if w.view == nil {
 		return Handle{}
 	}
-	handle := w.invocation.handle
-	handle.Epoch = max(handle.Epoch, w.view.version())
+	handle := w.invocation.asked.handle
+	handle.Epoch = max(handle.Epoch, w.view.epoch.Load())
 	return handle
 }
 
@@ -79,7 +99,7 @@ func (w *Work) Epoch() uint64 {
 	if w.view == nil {
 		return 0
 	}
-	return w.view.version()
+	return w.view.epoch.Load()
 }
 
 // Holder is the id of the tenure; "" without a lease.
@@ -87,7 +107,7 @@ func (w *Work) Holder() string {
 	if w.view == nil {
 		return ""
 	}
-	return string(w.view.holder)
+	return w.view.holder
 }
 
 // Deadline is Lease.Deadline; zero without a lease.
@@ -95,7 +115,7 @@ func (w *Work) Deadline() time.Time {
 	if w.view == nil {
 		return time.Time{}
 	}
-	return time.Now().Add(w.view.left())
+	return loop.After(w.view.left())
 }
 
 // Left is Lease.Left, or Companion.Left; 0 without a lease.
@@ -127,10 +147,12 @@ func (w *Work) Fail(failure Source) {
 func (w *Work) End(err error) {
 	i := w.invocation
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	if w.over || i.work != w {
+		i.mu.Unlock()
 		return
 	}
 	w.over, w.err = true, err
-	i.host.loop.post(message{do: func() { i.workEnded(w) }})
+	ended := i.deliver(w)
+	i.mu.Unlock()
+	i.host.loop.Command(i, ended)
 }

@@ -81,7 +81,7 @@ func TestFailuresShowNoSecret(t *testing.T) {
 				t.Errorf("%s %s: shown: %s", words[0], url, shown)
 			}
 			recorded, _ := os.ReadFile("trace") // what happened, and nothing of where
-			if bytes.Contains(recorded, []byte(address)) || bytes.Contains(recorded, []byte("unauthorized")) != (strings.Contains("renew accompany", words[0]) && want != refused) {
+			if bytes.Contains(recorded, []byte(address)) || bytes.Contains(recorded, []byte("unknown")) != (words[0] != "ls" && want != refused) {
 				t.Errorf("%s %s: recorded: %q", words[0], url, recorded)
 			}
 		}

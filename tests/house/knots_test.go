@@ -14,7 +14,7 @@ import (
 
 // knotGoals say how many files of one package may reach each other, for one package or for all
 // of a directory.
-var knotGoals = map[string]int{"core": 10, "core/client": 8, "host": 20, "cmd": 15}
+var knotGoals = map[string]int{"core": 10, "core/client": 8, "host": 10, "cmd": 15}
 
 // mostMethods is how many methods a type of the client may have, without those that are generated.
 const mostMethods = 40

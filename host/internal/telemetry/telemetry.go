@@ -103,10 +103,13 @@ func (q Question) Answer(protocol core.Protocol, outcome string) {
 	}
 }
 
-// Held says that something is held from now on, and counts it until Gone. handover is
-// what was seen while it was waited for, or nil.
-func (r *Recorder) Held(h Holding, handover *HandoverTracker) {
+// Held says that something is held from now on, and counts it until Gone. origin is of whom a
+// lease has come, and took for how long it was nobody's.
+func (r *Recorder) Held(h Holding, origin core.Origin, took time.Duration) {
 	r.hold(&h, 1)
+	if h.Kind == Lease {
+		r.handedOver(&h, origin, took)
+	}
 	log := r.log
 	switch h.Kind {
 	case Session:
@@ -118,7 +121,7 @@ func (r *Recorder) Held(h Holding, handover *HandoverTracker) {
 			"token", uint64(h.Token), "ttl", max(0, h.TTL))
 	default:
 		log.Info("lease acquired", "name", h.Name, "protocol", h.Protocol.String(), "holder", h.Holder,
-			"token", uint64(h.Token), "ttl", max(0, h.TTL), "from", r.handedOver(&h, handover))
+			"token", uint64(h.Token), "ttl", max(0, h.TTL), "from", origin.String())
 	}
 }
 
@@ -141,13 +144,26 @@ func (r *Recorder) hold(h *Holding, sign int64) {
 	}
 }
 
-// Released logs that a holding was given back. byHandle: a companion released the lease itself.
-func (r *Recorder) Released(h Holding, byHandle bool) {
-	log := r.log
+// handedOver counts from whom a lease has come, and how long that took.
+func (r *Recorder) handedOver(to *Holding, origin core.Origin, took time.Duration) {
+	m, l := r.meter, labels{protocol: to.Protocol.String(), from: origin.String()}
 	switch {
-	case h.Kind == Permit:
+	case m == nil:
+	case origin == core.OriginDead:
+		l.from = ""
+		m.count(m.takeovers, l)
+	case origin == core.OriginHere || origin == core.OriginElsewhere:
+		m.seconds(m.handover, int64(took), l)
+	}
+}
+
+// Released logs that a holding was given back.
+func (r *Recorder) Released(h Holding) {
+	log := r.log
+	switch h.Kind {
+	case Permit:
 		log.Debug("permit released", "name", h.Name, "holder", h.Holder)
-	case h.Kind == Companion && !byHandle:
+	case Companion:
 		log.Info("companion left", "name", h.Name, "token", uint64(h.Token))
 	default:
 		log.Info("lease released", "name", h.Name, "token", uint64(h.Token))
@@ -162,16 +178,19 @@ func (r *Recorder) LeftToExpire(h Holding) {
 // ContactLost logs that a companion's deadline has passed without a renewal.
 func (r *Recorder) ContactLost(name string) { r.log.Warn(MessageContactLost, "name", name) }
 
-// Renewed counts a good renewal, and records how much of the TTL was left to the deadline,
-// a Mono, when its answer came.
-func (r *Recorder) Renewed(h Holding, deadline int64) {
+// Counts reports whether there is a meter.
+func (r *Recorder) Counts() bool { return r.meter != nil }
+
+// Renewed counts a good renewal, and records how much of the TTL was left to the deadline
+// when its answer came.
+func (r *Recorder) Renewed(h Holding, left time.Duration) {
 	m := r.meter
 	if m == nil || h.OnSession {
 		return
 	}
 	l := h.labels()
-	if h.TTL > 0 && deadline != core.Never {
-		share := float64(deadline-r.now()) / float64(h.TTL)
+	if h.TTL > 0 {
+		share := float64(left) / float64(h.TTL)
 		m.left.Record(context.Background(), share, m.of(l).record...)
 	}
 	l.outcome = "renewed"
@@ -213,4 +232,15 @@ func (r *Recorder) Lost(h Holding, why core.Reason, err error) {
 func (r *Recorder) NotOurs(name string, why core.Reason, err error) {
 	log := r.log
 	log.Info("the lease is not ours any more", "name", name, "reason", why.String(), "error", err)
+}
+
+// Outage logs that the store fails: three reads in a row, or three writes.
+func (r *Recorder) Outage(verb core.ActionKind, class core.Class, err error) {
+	r.log.Warn(MessageOutage, "verb", verb.String(), "class", class.String(), "error", err)
+}
+
+// Recovered logs that the store answers again.
+func (r *Recorder) Recovered(failed uint64, took time.Duration) {
+	log := r.log
+	log.Info("the store answers again", "failed", failed, "lasted", took)
 }
