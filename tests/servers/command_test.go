@@ -28,10 +28,7 @@ const wrong = "d3JvbmctaHVudGVyMi1rZXk="
 // wrong, is in nothing that it prints, records, keeps or leaves in the store.
 func TestCommand(t *testing.T) {
 	command := filepath.Join(t.TempDir(), "mopslock-host")
-	build := exec.Command("go", "build", "-tags", "disable_grpc_modules", "-ldflags", "-s -w", "-o", command, "github.com/mopslock/mopslock/cmd/mopslock-host") // as make build does
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	buildCommand(t, module, command)
 	on(t, func(t *testing.T, s *Server, p *proxy.Proxy) {
 		c := &commands{T: t, command: command, dir: t.TempDir(), url: s.Under(p.Address(), fresh("command"))}
 		secret, entered := secrets[s.Kind]
