@@ -49,7 +49,7 @@ func (c *claim) ask(ctx context.Context, command core.Event) error {
 	}
 	settled := c.settled // of which the claim lets go
 	c.question = c.host.telemetry.Ask(c.kind)
-	err := c.host.begin(c, command)
+	err := c.host.begin(c, command, &loop.Caller{Ctx: ctx, Done: settled})
 	if err == nil {
 		err = c.await(ctx, settled)
 	}
@@ -75,7 +75,7 @@ func (c *claim) abandon(ctx context.Context) error {
 	c.mu.Lock()
 	seen := c.seen
 	c.mu.Unlock()
-	c.host.loop.Command(c, core.Event{Kind: core.EventCancel})
+	c.host.loop.Command(c, core.Event{Kind: core.EventCancel}, nil)
 	return &waitError{&Error{Name: c.name, Seen: seen, of: c.subject()}, context.Cause(ctx)}
 }
 
@@ -86,7 +86,7 @@ func (c *claim) finish(ctx context.Context, command core.EventKind) error {
 	if whole, ok := c.of.(interface{ Cancel() }); ok { // a lease of work is not its own to end
 		whole.Cancel()
 	} else {
-		c.host.loop.Command(c, core.Event{Kind: command})
+		c.host.loop.Command(c, core.Event{Kind: command}, &loop.Caller{Ctx: ctx, Done: ended})
 	}
 	select {
 	case <-ended:
@@ -159,7 +159,7 @@ func (c *claim) waits(a *core.Action) {
 	c.mu.Unlock()
 	if c.kind == telemetry.Lease && c.host.waitsForItself(c.ctx, c.name) {
 		c.refusal = &Error{Kind: NotAcquired, Name: c.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
-		c.host.loop.Later(func() { c.host.loop.Command(c, core.Event{Kind: core.EventCancel}) })
+		c.host.loop.Later(func() { c.host.loop.Command(c, core.Event{Kind: core.EventCancel}, nil) })
 		return
 	}
 	if tell := c.onWaiting; tell != nil {

@@ -20,7 +20,7 @@ type driver struct{ *Host }
 func (d driver) Config() (core.Config, error) {
 	_, watches := d.store.(store.Watcher)
 	cfg := core.Config{
-		Machine: core.MachineClient, StampUnit: d.store.StampUnit(), Boot: d.terms.boot, OwnStore: d.isOurOwn(), Probes: true,
+		Machine: core.MachineClient, StampUnit: d.store.StampUnit(), Boot: d.terms.boot, OwnStore: d.terms.own, Probes: true,
 		Samples: d.terms.samples, Watches: watches, Remembers: d.memory.Remembers(),
 		InFlight: uint64(d.terms.inFlight), Transfers: transfers,
 		Host: d.terms.host, PID: d.terms.pid, TID: uint64(os.Getpid()),
@@ -157,6 +157,12 @@ func (d driver) Watch(key string, changed func()) (stop func(), ok bool) {
 		d.log.Debug("no file events; polling alone", "key", key, "error", err)
 	}
 	return stop, err == nil
+}
+
+// Prompt implements loop.Host. In memory all calls end at once. So do those on a file system that this kernel
+// alone writes, but for a create, which waits for the disk.
+func (d driver) Prompt(verb core.ActionKind) bool {
+	return d.terms.prompt && (verb != core.ActionCreate || d.terms.inMemory) && !loop.IsTransfer(verb)
 }
 
 // Keep implements loop.Host.

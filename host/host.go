@@ -108,6 +108,9 @@ type clientTerms struct {
 	inFlight int
 	boot     string // whose clock may judge other processes' leases, or ""
 	samples  bool   // the store's stamps are of a clock that may be relied on
+	own      bool   // nothing stands between us and the store: a directory, or memory
+	prompt   bool   // calls end at once: memory, or a file system that this kernel alone writes
+	inMemory bool
 	// host and pid tell people who has written a record.
 	host, pid string
 }
@@ -150,13 +153,17 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 	}
 	h := &Host{store: s, url: url, place: store.Place(url), clock: opts.Clock, rand: opts.Rand, log: opts.Logger, sessions: map[uint64]*session{}}
 	h.terms = clientTerms{inFlight: cmp.Or(opts.InFlight, defaultInFlight), boot: opts.Boot, samples: samplesStoreClock(s), pid: strconv.Itoa(os.Getpid())}
+	orderly := isOrderly(s)
+	_, directory := store.Unguarded(s).(*local.Store)
+	h.terms.inMemory = strings.HasPrefix(url, "mem:")
+	h.terms.own, h.terms.prompt = directory || h.terms.inMemory, orderly || h.terms.inMemory
 	name, _ := os.Hostname()
 	h.terms.host = hostName(name)
 	boot, sleep := opts.Boot, (func(time.Duration))(nil)
 	if h.clock == nil {
 		h.clock, sleep = clock.System{}, clock.PreciseSleep()
 		if boot == "" {
-			boot, h.terms.boot = boots(s)
+			boot, h.terms.boot = boots(s, orderly)
 		}
 	}
 	if h.rand == nil {
@@ -196,15 +203,22 @@ func memoryDir(option string) string {
 
 // boots names the boot of this machine if its clock is of use on a store. What we observe is
 // dated by our own clock, and is of use where no lease is judged by the store's. What others
-// wrote is judged by it only if the store is orderly; a store that does not say so in time, as
-// on a dead mount, is not.
-func boots(s store.Store) (remembers, judges string) {
+// wrote is judged by it only if the store is orderly.
+func boots(s store.Store, orderly bool) (remembers, judges string) {
 	if steps, _ := store.ClockSteps(s); steps {
 		remembers = clock.Boot()
 	}
+	if orderly {
+		judges = clock.Boot()
+	}
+	return remembers, judges
+}
+
+// isOrderly asks a store. One that does not say in time, as on a dead mount, is not.
+func isOrderly(s store.Store) bool {
 	place, ok := s.(store.Orderly)
 	if !ok {
-		return remembers, ""
+		return false
 	}
 	orderly := make(chan bool, 1)
 	go func() { orderly <- place.Orderly() }()
@@ -212,21 +226,10 @@ func boots(s store.Store) (remembers, judges string) {
 	defer cancel()
 	select {
 	case is := <-orderly:
-		if is {
-			judges = clock.Boot()
-		}
+		return is
 	case <-ctx.Done():
+		return false
 	}
-	return remembers, judges
-}
-
-// isOurOwn reports whether the store honours create-if-absent because we made it so: a
-// directory, or memory.
-func (h *Host) isOurOwn() bool {
-	if _, ok := store.Unguarded(h.store).(*local.Store); ok {
-		return true
-	}
-	return strings.HasPrefix(h.url, "mem:")
 }
 
 // samplesStoreClock reports whether a store's stamps are of a clock that can be relied

@@ -130,14 +130,14 @@ func (i *Invocation) begin() {
 		return
 	}
 	i.asked.command.Body = i.host.memory.Recall(i.name)
-	if err := i.host.begin(i, i.asked.command); err != nil {
+	if err := i.host.begin(i, i.asked.command, nil); err != nil {
 		i.host.loop.Do(func() { i.over(err) })
 	}
 	i.mu.Lock()
 	cancelled := i.outcome.cancelled
 	i.mu.Unlock()
 	if cancelled {
-		i.host.loop.Command(i, core.Event{Kind: core.EventCancel})
+		i.host.loop.Command(i, core.Event{Kind: core.EventCancel}, nil)
 	}
 }
 
@@ -167,7 +167,7 @@ func (i *Invocation) Cancel() {
 	if !begun {
 		i.host.loop.Do(i.cancelUnbegun)
 	}
-	i.host.loop.Command(i, core.Event{Kind: core.EventCancel})
+	i.host.loop.Command(i, core.Event{Kind: core.EventCancel}, nil)
 }
 
 // cancelUnbegun ends an invocation of which the client has not heard.

@@ -65,7 +65,7 @@ func (i *Invocation) waits(a *core.Action) {
 	}
 	i.mu.Unlock()
 	if tell := i.asked.onWaiting; itself {
-		i.host.loop.Later(func() { i.host.loop.Command(i, core.Event{Kind: core.EventCancel}) })
+		i.host.loop.Later(func() { i.host.loop.Command(i, core.Event{Kind: core.EventCancel}, nil) })
 	} else if tell != nil {
 		i.host.loop.Later(func() { tell(seen) })
 	}

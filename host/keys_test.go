@@ -32,11 +32,5 @@ func versionKey(name string, n core.Epoch) string {
 	return fmt.Sprintf("%s%016x%s", registerKey(name), ^uint64(0)-uint64(n), versionFile)
 }
 
-// resultKey is where the result of a name's work is.
-func resultKey(name string) string { return core.ResultKey(name) }
-
-// failureKey is where the outcome of failed work is.
-func failureKey(name string) string { return core.FailureKey(name) }
-
 // tidyPatience is how long a Host that closes waits for what is for tidiness.
 const tidyPatience = core.Second / 2

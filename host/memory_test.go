@@ -103,7 +103,8 @@ func TestBootIsForTheOrderly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				remembers, judges := boots(orderlyStore{newFakeStore(newBackend()), place.tells})
+				s := orderlyStore{newFakeStore(newBackend()), place.tells}
+				remembers, judges := boots(s, isOrderly(s))
 				if remembers != clock.Boot() || judges != "" != place.judges {
 					t.Errorf("judges by %q, remembers by %q", judges, remembers)
 				}

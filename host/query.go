@@ -33,13 +33,13 @@ func (q *query) run(ctx context.Context, command core.Event) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := q.host.begin(q, command); err != nil {
+	if err := q.host.begin(q, command, &loop.Caller{Ctx: ctx, Done: q.ended}); err != nil {
 		return err
 	}
 	select {
 	case <-q.ended:
 	case <-ctx.Done():
-		q.host.loop.Command(q, core.Event{Kind: core.EventCancel})
+		q.host.loop.Command(q, core.Event{Kind: core.EventCancel}, nil)
 		return &waitError{&Error{Name: q.name, of: q.of}, context.Cause(ctx)}
 	}
 	if errors.Is(q.err, &Error{Kind: NotAcquired, Reason: core.ReasonCancelled}) {

@@ -1,11 +1,8 @@
 package host
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,19 +118,6 @@ func TestSessionCalledUnanswered(t *testing.T) {
 		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
 		w.ok(m.Err())
 	})
-}
-
-// scarceRand has no randomness any more once it is told so.
-type scarceRand struct {
-	io.Reader
-	left atomic.Int32
-}
-
-func (r *scarceRand) Read(b []byte) (int, error) {
-	if r.left.Add(-1) < 0 {
-		return 0, errors.New("no entropy")
-	}
-	return r.Reader.Read(b)
 }
 
 // oddIDs are what somebody may have written for an id into a record: some are no

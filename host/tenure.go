@@ -139,7 +139,7 @@ func (t *tenure) current() error {
 		return err
 	}
 	t.end(&Error{Kind: Lost, Name: t.name, Reason: core.ReasonExpired, of: t.subject()}) // whatever is told later
-	t.host.loop.Command(t.of, core.Event{Kind: core.EventCancel})
+	t.host.loop.Command(t.of, core.Event{Kind: core.EventCancel}, nil)
 	return t.failure()
 }
 

@@ -62,12 +62,13 @@ func (t *Terms) terms(name string) core.Terms {
 	}
 }
 
-// begin begins a claim, after the store was asked whether it can keep the keys.
-func (h *Host) begin(c loop.Claim, command core.Event) error {
+// begin begins a claim, for which a caller waits, after the store was asked whether it can keep
+// the keys.
+func (h *Host) begin(c loop.Claim, command core.Event, by *loop.Caller) error {
 	if err := h.checkKeys(command.Terms.Name, command.Terms.Protocol); err != nil {
 		return err
 	}
-	err := h.loop.Begin(c, command)
+	err := h.loop.Begin(c, command, by)
 	if errors.Is(err, loop.ErrClosed) {
 		return ErrClosed
 	}

@@ -18,11 +18,11 @@ func (h *Host) Watch(ctx context.Context, name string) iter.Seq2[Status, error] 
 		if ctx.Err() != nil {
 			return
 		}
-		if err := h.begin(w, core.Event{Kind: core.EventWatch, Terms: &core.Terms{Name: name}}); err != nil {
+		if err := h.begin(w, core.Event{Kind: core.EventWatch, Terms: &core.Terms{Name: name}}, nil); err != nil {
 			yield(Status{}, err)
 			return
 		}
-		defer h.loop.Command(w, core.Event{Kind: core.EventCancel})
+		defer h.loop.Command(w, core.Event{Kind: core.EventCancel}, nil)
 		for {
 			select {
 			case <-w.news:

@@ -154,5 +154,5 @@ func (w *Work) End(err error) {
 	w.over, w.err = true, err
 	ended := i.deliver(w)
 	i.mu.Unlock()
-	i.host.loop.Command(i, ended)
+	i.host.loop.Command(i, ended, nil)
 }

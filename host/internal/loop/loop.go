@@ -13,15 +13,17 @@
 //	worker                              └► get ── lock, step, unlock ── put ── …
 //
 // A worker goes on with the next request of the claim whose answer it has brought. So a
-// claim that nobody contends for changes goroutines twice, however many requests it takes.
-// No caller makes a request itself: a store on a dead mount obeys no context, and a caller
-// whose context ends must return.
+// claim that nobody contends for changes goroutines twice, however many requests it takes. Where
+// calls end at once (Host.Prompt), it changes goroutines not once: its caller is the worker until the claim is
+// settled or has to wait, and hands over what is left when its context has ended. Elsewhere no
+// caller makes a request: a store on a dead mount obeys no context, and its caller could not return.
 //
 // What it does not do: it decides nothing that the client can decide, and retries nothing.
 package loop
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -84,6 +86,9 @@ type Host interface {
 	Ask(r *Request) (core.Event, error)
 	// Watch has the store tell of changes of a key. ok is false if nothing is watched.
 	Watch(key string, changed func()) (stop func(), ok bool)
+	// Prompt reports whether calls for such a request end at once, whatever happens: they wait for
+	// no network and no disk.
+	Prompt(verb core.ActionKind) bool
 	// Keep keeps a body under a name for the next process. nil forgets it.
 	Keep(name string, body []byte)
 
@@ -141,12 +146,28 @@ func New(o Options) *Loop {
 	}
 }
 
+// Caller is one that waits for its claim: until Done is closed, or Ctx ends.
+type Caller struct {
+	Ctx  context.Context
+	Done <-chan struct{}
+}
+
+func (c *Caller) waits() bool {
+	select {
+	case <-c.Done:
+		return false
+	default:
+		return c.Ctx.Err() == nil
+	}
+}
+
 // Begin gives the client the command that begins a claim. The error is a *core.Error if
 // something is wrong with the command, ErrClosed, or that of an engine which makes no
-// client. There is no claim then.
-func (l *Loop) Begin(c Claim, ev core.Event) error {
+// client. There is no claim then. A caller that waits for the claim may make its requests;
+// nil is none.
+func (l *Loop) Begin(c Claim, ev core.Event, by *Caller) error {
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.unlockBy(c, by)
 	if l.ending.closing {
 		return ErrClosed
 	}
@@ -164,10 +185,10 @@ func (l *Loop) Begin(c Claim, ev core.Event) error {
 }
 
 // Command gives the client a command about a claim. It changes nothing for one that has
-// ended. What Later runs may call it.
-func (l *Loop) Command(c Claim, ev core.Event) {
+// ended. What Later runs may call it. by is as Begin has it.
+func (l *Loop) Command(c Claim, ev core.Event, by *Caller) {
 	l.mu.Lock()
-	defer l.unlock()
+	defer l.unlockBy(c, by)
 	ev.Claim = c.ticket().number
 	if l.claims[ev.Claim] == c {
 		l.tell(ev)
@@ -348,16 +369,36 @@ func (l *Loop) unlock() {
 	l.leave(nil, false)
 }
 
+// unlockBy ends a turn of a caller, which is the worker of its claim where calls end at once.
+func (l *Loop) unlockBy(c Claim, by *Caller) {
+	if by == nil || l.ending.over {
+		l.unlock()
+		return
+	}
+	l.io.Add(1)
+	defer l.io.Done()
+	r, nap := l.leave(c, true)
+	for r != nil && r.Claim == c && l.host.Prompt(r.Kind) || r == nil && nap > 0 {
+		if !by.waits() {
+			break
+		}
+		r, nap = l.turn(r, nap)
+	}
+	if r != nil || nap > 0 {
+		l.io.Go(func() { l.work(r, nap) })
+	}
+}
+
 // leave ends a turn: it answers what was abandoned, begins requests, sets the timer and
-// unlocks. A worker gets the request to go on with, or else the moment for which it sleeps
-// before it takes the next turn.
-func (l *Loop) leave(done *Request, works bool) (next *Request, nap time.Duration) {
+// unlocks. A worker gets the request to go on with, preferably of the claim that it was about, or
+// else the moment for which it sleeps before it takes the next turn.
+func (l *Loop) leave(about Claim, works bool) (next *Request, nap time.Duration) {
 	for r := l.requests.nextAbandoned(); r != nil; r = l.requests.nextAbandoned() {
 		l.giveUp(r)
 	}
 	if !l.ending.over {
 		now := l.clock.Now().Mono
-		next = l.begin(done, works, now)
+		next = l.begin(about, works, now)
 		if nap = l.alarm.set(l, now); nap > 0 && (!works || next != nil) {
 			moment := nap
 			l.io.Go(func() { l.work(nil, moment) })
@@ -370,15 +411,14 @@ func (l *Loop) leave(done *Request, works bool) (next *Request, nap time.Duratio
 	return next, nap
 }
 
-// begin begins the requests for which there are slots. One of them, preferably of the claim
-// whose request is done, is left to the worker.
-func (l *Loop) begin(done *Request, works bool, now int64) (next *Request) {
+// begin begins the requests for which there are slots. One of them is left to the worker.
+func (l *Loop) begin(about Claim, works bool, now int64) (next *Request) {
 	for _, r := range l.requests.begin(l.ending.ctx, now) {
 		switch {
 		case works && next == nil:
 			next = r
 			continue
-		case works && done != nil && r.Claim == done.Claim && next.Claim != done.Claim:
+		case works && r.Claim == about && next.Claim != about:
 			next, r = r, next
 		}
 		l.io.Go(func() { l.work(r, 0) })
@@ -389,19 +429,24 @@ func (l *Loop) begin(done *Request, works bool, now int64) (next *Request) {
 // work makes requests, one after the other, as long as each brings the next.
 func (l *Loop) work(r *Request, nap time.Duration) {
 	for r != nil || nap > 0 {
-		if r != nil {
-			ev, err := l.ask(r)
-			l.mu.Lock()
-			r.slots.free++
-			l.answer(r, &ev, err)
-		} else {
-			l.alarm.sleep(nap)
-			l.mu.Lock()
-			l.alarm.naps = false
-			l.passTime()
-		}
-		r, nap = l.leave(r, true)
+		r, nap = l.turn(r, nap)
 	}
+}
+
+// turn makes a request, or sleeps for a moment, and takes what has come of it.
+func (l *Loop) turn(r *Request, nap time.Duration) (*Request, time.Duration) {
+	if r == nil {
+		l.alarm.sleep(nap)
+		l.mu.Lock()
+		l.alarm.naps = false
+		l.passTime()
+		return l.leave(nil, true)
+	}
+	ev, err := l.ask(r)
+	l.mu.Lock()
+	r.slots.free++
+	l.answer(r, &ev, err)
+	return l.leave(r.Claim, true)
 }
 
 // ask has the store do what a request says, unless it is too late for that: the process may
