@@ -34,7 +34,7 @@ var handoverRows = []row{
 	{
 		what:   "hand-over in one process, strict, memory / its requests, bare",
 		ours:   handingOver("", "same", brief, inMemory),
-		beside: handingOver("", "bare", brief, inMemory), budget: moreTime(time.Millisecond / 2), rounds: 3,
+		beside: handingOver("", "bare", brief, inMemory), budget: times(1.5), rounds: 3,
 	},
 	{
 		what:   "hand-over in one process, strict, directory in memory / its requests, bare",

@@ -16,7 +16,7 @@ var (
 	leaseRows = []row{
 		{
 			what: "acquire + release, lastwriter, directory in memory / the same verbs and wait, bare",
-			ours: onTmpfs{acquireRelease}, beside: onTmpfs{bareVerbs},
+			ours: onTmpfs{acquireRelease}, beside: onTmpfs{bareVerbs}, budget: times(2),
 		},
 		{what: "acquire + release, lastwriter, directory on disk / the same verbs and wait, bare", ours: acquireRelease, beside: bareVerbs},
 		{what: "put on a directory / temporary file + rename", ours: goBench{"tests/bench", "Directory/Put"}, beside: goBench{"tests/bench", "Directory/PutBare"}},
