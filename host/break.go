@@ -47,7 +47,7 @@ func (h *Host) Break(ctx context.Context, name string, opts *BreakOptions) (Stat
 	switch e, ok := errors.AsType[*Error](err); {
 	case ok && e.Kind == NotAcquired && e.Seen != nil && e.Reason != core.ReasonUnusable:
 		return *e.Seen, err
-	case ok && e.Seen != nil && e.Seen.State == core.ObservedCorrupt: // it frees itself, by its age
+	case ok && e.Reason == core.ReasonUnusable && e.Seen != nil && e.Seen.State == core.ObservedCorrupt: // it frees itself, by its age
 		e.Err = errUnreadable
 		return *e.Seen, err
 	case err != nil:

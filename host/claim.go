@@ -18,6 +18,7 @@ type claim struct {
 	settled   chan struct{}
 	ended     chan struct{} // closed when its end was told; nil until somebody waits for that
 	seen      *Status       // whom it waits for; nil: nobody was seen, or it is held
+	own       *tenure       // a lease on the same name, under which its caller waits
 	refusal   error         // why it was cancelled, if not by its caller
 	onWaiting func(Status)
 	onContact func(bool)
@@ -39,6 +40,9 @@ func (h *Host) newClaim(ctx context.Context, kind telemetry.Kind, terms *core.Te
 	c := &claim{settled: make(chan struct{})}
 	c.host, c.of, c.kind, c.name, c.ctx = h, c, kind, terms.Name, ctx
 	c.protocol, c.ttl = terms.Protocol, terms.TTL
+	if kind == telemetry.Lease {
+		c.own = h.ownOf(ctx, c.name)
+	}
 	return c
 }
 
@@ -157,7 +161,7 @@ func (c *claim) waits(a *core.Action) {
 	c.mu.Lock()
 	c.seen = &seen
 	c.mu.Unlock()
-	if c.kind == telemetry.Lease && c.host.waitsForItself(c.ctx, c.name) {
+	if c.own != nil && c.own.context().Err() == nil {
 		c.refusal = &Error{Kind: NotAcquired, Name: c.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
 		c.host.loop.Later(func() { c.host.loop.Command(c, core.Event{Kind: core.EventCancel}, nil) })
 		return
@@ -238,16 +242,20 @@ func (c *claim) failed(kind Kind, a *core.Action) error {
 
 // conclude says how the claim has ended.
 func (c *claim) conclude(err error) {
+	if c.state == claimEnded {
+		return
+	}
 	if c.state != claimAsked {
 		c.host.recordGone(&c.tenure, err)
 	}
 	c.state = claimEnded
-	c.end(err)
-	c.settle()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended != nil {
-		c.host.loop.Signal(c.ended)
+	c.end(err)
+	ended := c.ended // what is made from now on is closed from the beginning
+	c.mu.Unlock()
+	c.settle()
+	if ended != nil {
+		c.host.loop.Signal(ended)
 	}
 }
 

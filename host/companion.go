@@ -14,9 +14,8 @@ import (
 type AccompanyOptions struct {
 	Terms
 	// OnContact is told false when the deadline passed without a renewal, and
-	// true when the companion has joined again. It is called by the loop, on
-	// which all leases of the Host depend, and must neither block nor call
-	// methods of the Host or of its leases.
+	// true when the companion has joined again. It must not block, as OnWaiting of
+	// AcquireOptions.
 	OnContact func(bool)
 }
 

@@ -51,10 +51,12 @@ func (d driver) Ask(r *loop.Request) (core.Event, error) {
 		event.Outcome, event.Body = core.OutcomeNo, nil
 	default:
 		event.Outcome, event.Class, event.Body = core.OutcomeUnknown, store.ClassIn(err), nil
-		if refused, ok := errors.AsType[*store.Error](err); ok {
-			event.RetryAfter = refused.RetryAfter
+		if refused, ok := errors.AsType[*store.Error](err); ok { // by anybody's driver
+			event.RetryAfter = min(max(0, refused.RetryAfter), store.MaxRetryAfter)
 		}
-		d.logFailed(r, event.Class, err)
+		if event.Class > core.ClassUnsupported {
+			event.Class = core.ClassOther
+		}
 		if errors.Is(err, errors.ErrUnsupported) {
 			event.Class = core.ClassUnsupported
 		}
@@ -62,14 +64,31 @@ func (d driver) Ask(r *loop.Request) (core.Event, error) {
 	return event, err
 }
 
-// logFailed logs a request without an answer, unless nobody wanted it any more.
+// Answered implements loop.Host.
+func (d driver) Answered(r *loop.Request, ev *core.Event, err error) {
+	if ev.Outcome != core.OutcomeUnknown || err == nil {
+		return
+	}
+	if r.Action.Claim == 0 && r.Purpose == core.PurposeRenewal {
+		d.recordRenewalFailed(telemetry.Holding{Kind: telemetry.Session, Protocol: core.ProtocolStrict})
+	}
+	if d.quiet {
+		return
+	}
+	class := ev.Class
+	d.loop.Later(func() { d.logFailed(r, class, err) })
+}
+
+// logFailed logs a request without an answer.
 func (d driver) logFailed(r *loop.Request, class core.Class, err error) {
+	log := d.log
 	if broken, ok := errors.AsType[*store.PanicError](err); ok && !d.panicked.Swap(true) {
-		d.log.Error("a store's driver panicked; this is told once", "error", err, "stack", string(broken.Stack))
+		log.Error("a store's driver panicked; this is told once", "error", err, "stack", string(broken.Stack))
 	}
-	if !r.IsAbandoned() {
-		d.log.Debug("request failed", "name", aboutOf(r.Claim), "verb", r.Kind.String(), "class", class.String(), "error", err)
+	if class == core.ClassUnsupported {
+		class = core.ClassOther
 	}
+	log.Debug("request failed", "name", aboutOf(r.Claim), "verb", r.Kind.String(), "class", class.String(), "error", err)
 }
 
 // aboutOf is what a claim is about; "" for a session, and for the store itself.
@@ -170,13 +189,13 @@ func (d driver) Keep(name string, body []byte) { d.memory.Keep(name, body) }
 
 // Say implements loop.Host: it takes what is said of a session, and of the store.
 func (d driver) Say(a *core.Action) {
-	s, cause := d.sessions[a.On], d.loop.Cause()
+	s, cause := d.heard.sessions[a.On], d.loop.Cause()
 	switch a.Kind {
 	case core.ActionHeld:
 		s = &session{id: string(a.Holder), ttl: a.TTL}
 		s.until.Store(a.At)
-		d.sessions[a.On] = s
-		if d.telemetry.Wants() {
+		d.heard.sessions[a.On] = s
+		if !d.quiet {
 			holding := s.holding()
 			d.record(func(r *telemetry.Recorder) { r.Held(holding, 0, 0) })
 		}
@@ -186,16 +205,16 @@ func (d driver) Say(a *core.Action) {
 		if s != nil {
 			d.ended(s, a)
 		}
-		delete(d.sessions, a.On)
+		delete(d.heard.sessions, a.On)
 	case core.ActionWarned:
 		d.warn("", a, cause)
 	case core.ActionOutage:
-		if verb, class := a.Verb, a.Class; !d.outage { // that writes fail as reads do is no news
+		if verb, class := a.Verb, a.Class; !d.heard.outage { // that writes fail as reads do is no news
 			d.record(func(r *telemetry.Recorder) { r.Outage(verb, class, cause) })
 		}
-		d.outage = true
+		d.heard.outage = true
 	case core.ActionRecovered:
-		d.outage = false
+		d.heard.outage = false
 		failed, took := a.Count, a.Took
 		d.record(func(r *telemetry.Recorder) { r.Recovered(failed, took) })
 	case core.ActionTried:
@@ -277,17 +296,16 @@ func (h *Host) warn(name string, a *core.Action, cause error) {
 	h.loop.Later(tell)
 }
 
-// Answered implements loop.Host.
-func (d driver) Answered(r *loop.Request, ev *core.Event) {
-	if ev.Outcome == core.OutcomeUnknown && r.Purpose == core.PurposeRenewal {
-		d.recordRenewalFailed(telemetry.Holding{Kind: telemetry.Session, Protocol: core.ProtocolStrict})
+// Gone implements loop.Host. Claims that stand on a session know its deadline.
+func (d driver) Gone(err error) {
+	for _, s := range d.heard.sessions {
+		holding := s.holding()
+		d.record(func(r *telemetry.Recorder) { r.Gone(holding) })
 	}
-}
-
-// Stranded implements loop.Host.
-func (d driver) Stranded(err error) {
-	clear(d.sessions) // claims that stand on one know its deadline
-	d.loop.Later(func() {
-		d.log.Error("the engine failed; what is held is no longer renewed", "error", err)
-	})
+	clear(d.heard.sessions)
+	if err != nil {
+		d.loop.Later(func() {
+			d.log.Error("the engine failed; what is held is no longer renewed", "error", err)
+		})
+	}
 }

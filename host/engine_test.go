@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -231,5 +232,55 @@ func TestEngineDrops(t *testing.T) {
 			w.Error(err)
 		}
 		w.same("kept", engine.kept.Load(), int64(0))
+	})
+}
+
+// Calls of a client that is gone end by their limits, and give their slots back: the next claims of a
+// Host with few of them are served.
+func TestEngineFailsCallsEnd(t *testing.T) {
+	bubble(t, func(w *world) {
+		engine := &fragile{}
+		p := w.hostWith(func(o *Options) { o.Engine, o.InFlight = engine, 2 })
+		p.store.always(fault{hang: true})
+		for i := range 6 {
+			ended := beside(func() error { return errOf(p.try(fmt.Sprint("n", i))) })
+			w.sleep(10 * time.Millisecond)
+			engine.broken.Store(true)
+			w.is(errOf(p.try("other")), errTrap)
+			w.is(<-ended, errTrap)
+			engine.broken.Store(false)
+		}
+		w.sleep(minute)
+		w.same("under way", p.store.inFlight(), 0)
+		p.store.heal()
+		p.free("n", terms)
+	})
+}
+
+// What was to end before the engine failed ends at once: nobody waits for what the store says.
+func TestEngineFailsEnding(t *testing.T) {
+	each(t, map[string]func(w *world, p *actor) (ends func() error){
+		"work": func(w *world, p *actor) func() error {
+			i := p.begins("n", terms)
+			w.next(i)
+			p.store.always(fault{hang: true})
+			i.Cancel()
+			return func() error { return errOf(i.Next(background)) }
+		},
+		"companion": func(w *world, p *actor) func() error {
+			c := p.joins(w.host().strictly("n").Handle())
+			p.store.when("put", "", fault{hang: true})
+			w.until(10*time.Millisecond, func() bool { return p.store.inFlight() > 0 })
+			return func() error { return c.Leave(background) }
+		},
+	}, func(w *world, _ string, begin func(w *world, p *actor) func() error) {
+		p, engine := w.fragile()
+		ended := beside(begin(w, p))
+		synctest.Wait()
+		begun := time.Now()
+		engine.broken.Store(true)
+		<-ended
+		w.within("ended after", time.Since(begun), 0, core.RequestLimit)
+		p.idle()
 	})
 }

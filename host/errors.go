@@ -206,16 +206,18 @@ func (e *Error) unfitText() string {
 		return "its record was written by a newer mopslock; update this one"
 	case e.Reason == core.ReasonKind && e.of == ofMemo:
 		return "the name is that of a mops memo; choose another"
-	case e.Reason == core.ReasonKind && e.of == ofLease:
+	case e.Reason == core.ReasonKind && !e.ofSemaphore():
 		return "the name is that of a semaphore, of which there are permits; ask for a permit, or choose another name for the lease"
 	case e.Reason == core.ReasonKind:
 		return "the name is that of a lease, which has one holder; acquire the lease, or choose another name for the semaphore"
-	case e.of != ofLease:
+	case e.ofSemaphore():
 		return "the store does not honour create-if-absent, which a semaphore needs; use another store" + e.evidenceText()
 	default:
 		return "the store does not honour create-if-absent, which strict needs; use lastwriter, or another store" + e.evidenceText()
 	}
 }
+
+func (e *Error) ofSemaphore() bool { return e.of == ofPermit || e.of == ofLimit }
 
 // evidenceText is what a process has seen of the store. The store's capability record may
 // keep it for longer than it is true.

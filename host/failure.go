@@ -12,7 +12,9 @@ import (
 // notice. e.Err is why the latest request for it has failed, or an *EngineError. protocol is by
 // which it was to be kept, or 0.
 func (h *Host) failure(e *Error, a *core.Action, protocol core.Protocol) error {
-	e.Reason, e.Class = a.Reason, a.Class
+	if e.Reason, e.Class = a.Reason, a.Class; e.Class == core.ClassUnsupported {
+		e.Class = core.ClassOther
+	}
 	if _, engine := errors.AsType[*EngineError](e.Err); !engine {
 		switch {
 		case e.Class == core.ClassNone:

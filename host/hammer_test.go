@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"go.opentelemetry.io/otel/metric/noop"
+
 	"github.com/mopslock/mopslock/core"
 )
 
@@ -325,4 +327,41 @@ func TestHammerReaders(t *testing.T) {
 		}
 	})
 	a.ok(h.Close(background))
+}
+
+// TestHammerEnds: leases are released, and work begins, at the moment at which the Host closes.
+func TestHammerEnds(t *testing.T) {
+	for range 50 {
+		s := newFakeStore(newBackend())
+		s.always(fault{})
+		h, err := New(s, &Options{Memory: "-", Meter: noop.NewMeterProvider()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for i := range 10 {
+			l, err := h.Acquire(t.Context(), fmt.Sprint("n/", i), &AcquireOptions{Terms: strict})
+			if err != nil {
+				t.Fatal(err)
+			}
+			work, err := h.BeginInvoke(t.Context(), fmt.Sprint("m/", i), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				all.Go(func() {
+					<-l.Done()
+					_ = l.Release(t.Context())
+				})
+			}
+			all.Go(func() {
+				<-l.Done()
+				_, _ = work.Next(t.Context())
+			})
+		}
+		if err := h.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+	}
 }

@@ -87,20 +87,25 @@ type Host struct {
 	store     store.Store
 	verbs     store.Store // the same, whose requests are counted
 	url       string
-	place     string // store.Place of url
 	clock     Clock
 	rand      io.Reader
 	log       *slog.Logger
 	telemetry *telemetry.Recorder
+	quiet     bool // nobody wants to be told: there is neither a log nor a meter
 	memory    *memory.Memory
 	loop      *loop.Loop
-	sessions  map[uint64]*session // by the client's numbers; under the loop's lock
-	outage    bool                // it was told that the store fails; under the loop's lock
+	heard     heard
 	terms     clientTerms
 
 	reached    atomic.Bool
 	panicked   atomic.Bool // a driver did, and that was logged
 	closeStore sync.Once
+}
+
+// heard is what the client has said of no claim. It is read and written under the loop's lock.
+type heard struct {
+	sessions map[uint64]*session // by the client's numbers
+	outage   bool                // it was told that the store fails
 }
 
 // clientTerms are those of the client's Config that a Host finds out when it is made.
@@ -111,6 +116,7 @@ type clientTerms struct {
 	own      bool   // nothing stands between us and the store: a directory, or memory
 	prompt   bool   // calls end at once: memory, or a file system that this kernel alone writes
 	inMemory bool
+	place    string // store.Place of the URL
 	// host and pid tell people who has written a record.
 	host, pid string
 }
@@ -151,14 +157,17 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 	if opts.InFlight < 0 || opts.InFlight == 1 {
 		return nil, fmt.Errorf("mopslock: host: InFlight %d: at least 2, or 0 for %d", opts.InFlight, defaultInFlight)
 	}
-	h := &Host{store: s, url: url, place: store.Place(url), clock: opts.Clock, rand: opts.Rand, log: opts.Logger, sessions: map[uint64]*session{}}
+	h := &Host{store: s, url: url, clock: opts.Clock, rand: opts.Rand, log: opts.Logger}
+	h.heard.sessions = map[uint64]*session{}
 	h.terms = clientTerms{inFlight: cmp.Or(opts.InFlight, defaultInFlight), boot: opts.Boot, samples: samplesStoreClock(s), pid: strconv.Itoa(os.Getpid())}
+	h.terms.place = store.Place(url)
 	orderly := isOrderly(s)
 	_, directory := store.Unguarded(s).(*local.Store)
 	h.terms.inMemory = strings.HasPrefix(url, "mem:")
 	h.terms.own, h.terms.prompt = directory || h.terms.inMemory, orderly || h.terms.inMemory
 	name, _ := os.Hostname()
 	h.terms.host = hostName(name)
+	h.quiet = opts.Logger == nil && opts.Meter == nil
 	boot, sleep := opts.Boot, (func(time.Duration))(nil)
 	if h.clock == nil {
 		h.clock, sleep = clock.System{}, clock.PreciseSleep()
@@ -255,11 +264,7 @@ func (h *Host) URL() string { return h.url }
 // call on a dead mount, is left behind a second after ctx has ended. A second Close waits
 // for the first.
 func (h *Host) Close(ctx context.Context) error {
-	left, hangs := h.loop.Close(ctx)
-	var err error
-	if left || hangs {
-		err = context.Cause(ctx)
-	}
+	hangs, err := h.loop.Close(ctx)
 	h.closeStore.Do(func() {
 		if hangs { // the store may hang just so
 			go func() {

@@ -21,7 +21,8 @@ type Invocation struct {
 	ctx   context.Context // for its values
 	asked asked
 
-	view *claim // of the tenure at hand: a lease or a companion. The loop's own
+	own  *tenure // a lease on the same name, under which its caller waits
+	view *claim  // of the tenure at hand: a lease or a companion. The loop's own
 
 	mu       sync.Mutex
 	state    invocationState
@@ -83,7 +84,7 @@ func (h *Host) newInvocation(ctx context.Context, name string, a asked) (*Invoca
 			return nil, err
 		}
 	}
-	return &Invocation{host: h, name: name, ctx: ctx, asked: a}, nil
+	return &Invocation{host: h, name: name, ctx: ctx, asked: a, own: h.ownOf(ctx, name)}, nil
 }
 
 // Name is what the work is leased by.

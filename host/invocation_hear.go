@@ -59,7 +59,7 @@ func (i *Invocation) waits(a *core.Action) {
 	seen := i.host.waitedFor(i.name, a.Observed)
 	i.mu.Lock()
 	i.outcome.seen = &seen
-	itself := i.host.waitsForItself(i.ctx, i.name)
+	itself := i.own != nil && i.own.context().Err() == nil
 	if itself {
 		i.outcome.refusal = &Error{Kind: NotAcquired, Name: i.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
 	}

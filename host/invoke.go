@@ -24,8 +24,7 @@ type InvokeOptions struct {
 	// kept as an answer: a Result with Failed true.
 	MemoFailures bool
 	// OnWaiting is told who holds the lease, when the wait begins and at every
-	// change. The loop calls it, on which all leases of the Host depend: it must
-	// neither block nor call methods of the Host or of its leases.
+	// change. It must not block, as that of AcquireOptions.
 	OnWaiting func(Status)
 }
 

@@ -19,8 +19,9 @@ type AcquireOptions struct {
 	// is held. Never negative. TryAcquire does not wait.
 	Wait time.Duration
 	// OnWaiting is told who holds the lease, when the wait begins and at every
-	// change. The loop calls it, on which all leases of the Host depend: it must
-	// neither block nor call methods of the Host or of its leases.
+	// change, by one goroutine for all callbacks of the Host, in order. It must not block:
+	// callers that wait for their leases wait for it, so a call that waits, such as Release, would
+	// never return. No renewal depends on it.
 	OnWaiting func(Status)
 }
 

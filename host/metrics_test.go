@@ -299,6 +299,25 @@ func TestMetricsOfACompanion(t *testing.T) {
 	})
 }
 
+// Sessions are counted as long as they are renewed: not when the client is gone, by a failed engine or by a
+// Close that was forced.
+func TestMetricsOfSessionsThatAreGone(t *testing.T) {
+	each(t, map[string]bool{"engine": true, "close": false}, func(w *world, _ string, trap bool) {
+		engine := &fragile{}
+		p, g := w.metered(func(o *Options) { o.Engine = engine })
+		p.sessional("n")
+		g.is("sessions", "1")
+		if p.store.always(fault{hang: true}); trap {
+			engine.broken.Store(true)
+			w.is(errOf(p.try("other")), errTrap)
+		} else {
+			_ = p.Close(w.limited(0))
+		}
+		synctest.Wait()
+		g.is("sessions", "")
+	})
+}
+
 // An invocation waits until there is work to launch, or a result; its lease is a lease.
 func TestMetricsOfAnInvocation(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {

@@ -37,9 +37,7 @@ type PermitOptions struct {
 	// negative. TryAcquirePermit does not wait.
 	Wait time.Duration
 	// OnWaiting is told once, when there is no room, who holds the permits, as far
-	// as 2 KiB have room for them. The loop calls it, on which all leases of the Host
-	// depend: it must neither block nor call methods of the Host, of its leases or of
-	// its permits.
+	// as 2 KiB have room for them. It must not block, as that of AcquireOptions.
 	OnWaiting func(Status)
 }
 

@@ -75,7 +75,9 @@ func (q *query) Hear(a *core.Action) (last bool) {
 	case core.ActionRefused:
 		q.conclude(true, q.failed(NotAcquired, a))
 	case core.ActionLost:
-		q.conclude(true, q.failed(Lost, a))
+		why, err := a.Reason, q.failed(Lost, a)
+		q.host.record(func(r *telemetry.Recorder) { r.NotOurs(q.name, why, err) })
+		q.conclude(true, err)
 	case core.ActionCannotMaintain:
 		q.conclude(true, q.failed(NothingToJoin, a))
 	}

@@ -87,3 +87,12 @@ func TestClosedWhileLeftAlone(t *testing.T) {
 		}
 	})
 }
+
+// A driver that asks for less than nothing is heard as one that asks for nothing.
+func TestLeftAloneForLessThanNothing(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		p.store.once("get", fault{class: core.ClassThrottled, wish: -time.Second})
+		p.free("n", terms)
+	})
+}

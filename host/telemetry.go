@@ -17,7 +17,7 @@ func (h *Host) record(tell func(*telemetry.Recorder)) {
 
 // recordHeld counts what is held from now on, and logs it.
 func (h *Host) recordHeld(t *tenure, a *core.Action) {
-	if !h.telemetry.Wants() {
+	if h.quiet {
 		return
 	}
 	holding, origin, took := t.holding(), a.Origin, a.Took
@@ -48,7 +48,7 @@ func (h *Host) recordLost(t *tenure, why core.Reason, err error) {
 
 // recordGone counts what is not held any more, and logs what was given back.
 func (h *Host) recordGone(t *tenure, err error) {
-	if !h.telemetry.Wants() {
+	if h.quiet {
 		return
 	}
 	holding := t.holding()

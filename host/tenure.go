@@ -53,7 +53,7 @@ func (t *tenure) hold(a *core.Action) {
 }
 
 // believe takes until when it may be relied on.
-func (t *tenure) believe(a *core.Action) { t.belief.believe(a, t.host.sessions[a.On]) }
+func (t *tenure) believe(a *core.Action) { t.belief.believe(a, t.host.heard.sessions[a.On]) }
 
 // guards reports whether it is not relied on past its deadline. A companion goes on then.
 func (t *tenure) guards() bool { return t.kind != telemetry.Companion }
@@ -88,10 +88,8 @@ func (t *tenure) invalidate() {
 	}
 }
 
-// end says, once, how it ended.
+// end says, once, how it ended. The caller holds mu.
 func (t *tenure) end(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.over {
 		return
 	}
@@ -138,7 +136,9 @@ func (t *tenure) current() error {
 	if err = t.failure(); err != nil || !t.isLate() {
 		return err
 	}
+	t.mu.Lock()
 	t.end(&Error{Kind: Lost, Name: t.name, Reason: core.ReasonExpired, of: t.subject()}) // whatever is told later
+	t.mu.Unlock()
 	t.host.loop.Command(t.of, core.Event{Kind: core.EventCancel}, nil)
 	return t.failure()
 }
@@ -172,8 +172,8 @@ type leaseKey struct {
 }
 
 func (h *Host) leaseKey(name string) leaseKey {
-	if h.place != "" {
-		return leaseKey{h.place, name}
+	if place := h.terms.place; place != "" {
+		return leaseKey{place, name}
 	}
 	return leaseKey{h, name}
 }
@@ -187,10 +187,10 @@ func (t *tenure) within(ctx context.Context) context.Context {
 	return context.WithValue(ctx, t.host.leaseKey(t.name), t)
 }
 
-// waitsForItself reports whether ctx is of a lease on this name that is held.
-func (h *Host) waitsForItself(ctx context.Context, name string) bool {
+// ownOf is the lease on this name that ctx is of, or nil.
+func (h *Host) ownOf(ctx context.Context, name string) *tenure {
 	own, _ := ctx.Value(h.leaseKey(name)).(*tenure)
-	return own != nil && own.context().Err() == nil
+	return own
 }
 
 // holding is the tenure as telemetry has it.

@@ -55,13 +55,6 @@ func (d driver) transfer(r *loop.Request) error {
 		return sourceError{err}
 	}
 	defer body.Close()
-	streamer, ok := d.store.(store.Streamer)
-	if !ok {
-		return d.transferSmall(r, body, size)
-	}
-	if most := streamer.MaxSize(); size > most {
-		return tooLarge(r, size, most)
-	}
 	ctx, cancel := context.WithCancelCause(r.Ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() }) // else a Read that blocks would never end
@@ -69,9 +62,16 @@ func (d driver) transfer(r *loop.Request) error {
 	flow := &flow{body: body}
 	flow.stall = loop.AfterFunc(stallLimit, func() {
 		cancel(errStalled)
-		d.loop.GiveUp(r) // whether or not the store obeys ctx, as at the limit
+		d.loop.GiveUp(r, errStalled) // whether or not the store obeys ctx, as at the limit
 	})
 	defer flow.stall.Stop()
+	streamer, ok := d.store.(store.Streamer)
+	if !ok {
+		return d.transferSmall(ctx, r, flow, size)
+	}
+	if most := streamer.MaxSize(); size > most {
+		return tooLarge(r, size, most)
+	}
 	sent := d.telemetry.Sent()
 	if r.Kind == core.ActionPutResult {
 		err = streamer.PutFrom(ctx, r.Key, flow, size, r.Type)
@@ -86,7 +86,7 @@ func (d driver) transfer(r *loop.Request) error {
 }
 
 // transferSmall is transfer to a store that takes small bodies only.
-func (d driver) transferSmall(r *loop.Request, body io.Reader, size int64) error {
+func (d driver) transferSmall(ctx context.Context, r *loop.Request, body io.Reader, size int64) error {
 	read, err := io.ReadAll(io.LimitReader(body, core.MaxRecord+1))
 	switch {
 	case size > core.MaxRecord || len(read) > core.MaxRecord:
@@ -98,9 +98,9 @@ func (d driver) transferSmall(r *loop.Request, body io.Reader, size int64) error
 		return sourceError{err}
 	}
 	if r.Kind == core.ActionPutResult {
-		return d.verbs.Put(r.Ctx, r.Key, read, r.Type)
+		return d.verbs.Put(ctx, r.Key, read, r.Type)
 	}
-	return d.verbs.Create(r.Ctx, r.Key, read, r.Type)
+	return d.verbs.Create(ctx, r.Key, read, r.Type)
 }
 
 func tooLarge(r *loop.Request, size, most int64) error {

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/internal/loop"
@@ -62,10 +63,8 @@ func (w *viewer) take() (seen []sight) {
 
 // show keeps one sight for a caller that is slow, and one error.
 func (w *viewer) show(s sight) {
-	if last := len(w.seen) - 1; last >= 0 && (w.seen[last].err == nil) == (s.err == nil) {
-		w.seen = w.seen[:last]
-	}
-	w.seen = append(w.seen, s)
+	old := slices.DeleteFunc(w.seen, func(old sight) bool { return (old.err == nil) == (s.err == nil) })
+	w.seen = append(old, s)
 	select {
 	case w.news <- struct{}{}:
 	default:

@@ -15,6 +15,8 @@ type ending struct {
 	closing bool          // no claim begins any more
 	over    bool          // no call begins any more
 	hangs   bool          // calls were left behind
+	forced  error         // why claims were left as they are
+	idle    chan struct{} // closed when no goroutine is left; nil until somebody waits for that
 	done    chan struct{} // closed when it is over
 }
 
@@ -28,19 +30,16 @@ func newEnding() (e ending) {
 const hangGrace = time.Second
 
 // Close ends all claims, and returns when everything has stopped. When ctx ends, the calls
-// under way are cancelled, and the claims that have not ended are left as they are. A call
-// that obeys no cancel is left behind a second later. left says that there were such
-// claims, and hangs that there is such a call.
-func (l *Loop) Close(ctx context.Context) (left, hangs bool) {
+// under way are cancelled, and the claims that have not ended are left as they are: the error is ctx's
+// cause then. A call that obeys no cancel is left behind a second later, which hangs says.
+func (l *Loop) Close(ctx context.Context) (hangs bool, err error) {
 	l.mu.Lock()
 	if !l.ending.closing {
 		l.ending.closing = true
 		for _, c := range l.everybody() {
 			c.Closing()
 		}
-		for _, c := range slices.Clone(l.stranded.claims) {
-			l.strandOne(c.Claim, core.EventClose)
-		}
+		l.strandClosing()
 		if l.client != nil {
 			l.tell(core.Event{Kind: core.EventClose})
 		}
@@ -49,17 +48,17 @@ func (l *Loop) Close(ctx context.Context) (left, hangs bool) {
 	select {
 	case <-l.ending.done:
 	case <-ctx.Done():
-		left = l.force()
+		l.force(context.Cause(ctx))
 	}
 	l.ending.stop()
-	return left, !l.awaitIO(ctx)
-}
-
-// isLeft reports whether a Close has left calls behind, for which no other waits.
-func (l *Loop) isLeft() bool {
+	idle := l.awaitIdle(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ending.hangs
+	if !idle && l.ending.forced == nil {
+		l.ending.forced = context.Cause(ctx)
+	}
+	l.ending.hangs = !idle
+	return l.ending.hangs, l.ending.forced
 }
 
 // endIfDone ends a Loop that closes, once nothing is left to be done.
@@ -79,8 +78,8 @@ func (l *Loop) end() {
 	close(l.ending.done)
 }
 
-// force ends a Loop that closes as it is. It reports whether a claim had not ended.
-func (l *Loop) force() (left bool) {
+// force ends a Loop that closes as it is.
+func (l *Loop) force(why error) {
 	l.mu.Lock()
 	defer l.unlock()
 	all := l.everybody()
@@ -89,44 +88,54 @@ func (l *Loop) force() (left bool) {
 	for _, c := range all {
 		c.Left()
 	}
+	l.host.Gone(nil)
 	l.requests.clear()
 	l.drop()
 	l.end()
-	return len(all) > 0
+	if len(all) > 0 {
+		l.ending.forced = why
+	}
 }
 
-// awaitIO waits for all goroutines. Once ctx has ended it waits only as long as a call takes
-// that was cancelled: a system call on a dead mount obeys no context, and Close must not
-// hang on it.
-func (l *Loop) awaitIO(ctx context.Context) (ended bool) {
-	if l.isLeft() {
-		return false
+// whenIdle is closed when no goroutine is left, and nil if none is; hangs says that a call was left behind.
+func (l *Loop) whenIdle() (idle <-chan struct{}, hangs bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy > 0 && l.ending.idle == nil {
+		l.ending.idle = make(chan struct{})
 	}
-	all := make(chan struct{})
-	go func() {
-		l.io.Wait()
-		close(all)
-	}()
+	return l.ending.idle, l.ending.hangs
+}
+
+// awaitIdle waits for all goroutines. Once ctx has ended it waits only as long as a call takes
+// that was cancelled, and not at all for one that was left behind before: a system call on a
+// dead mount obeys no context, and Close must not hang on it.
+func (l *Loop) awaitIdle(ctx context.Context) (ended bool) {
+	idle, hangs := l.whenIdle()
+	if idle == nil || hangs {
+		return idle == nil
+	}
 	select {
-	case <-all:
+	case <-idle:
 		return true
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(hangGrace)
 	defer grace.Stop()
 	select {
-	case <-all:
+	case <-idle:
 		return true
 	case <-grace.C:
+		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ending.hangs = true
-	return false
 }
 
 // Wait waits for the calls that a Close has left behind.
-func (l *Loop) Wait() { l.io.Wait() }
+func (l *Loop) Wait() {
+	if idle, _ := l.whenIdle(); idle != nil {
+		<-idle
+	}
+}
 
 // stranded are the claims whose engine has failed, and that have not ended.
 type stranded struct {
@@ -146,14 +155,14 @@ func (l *Loop) strand(now int64, err error) {
 	l.drop()
 	l.requests.clear()
 	l.unwatchAll()
-	l.host.Stranded(err)
+	l.host.Gone(err)
 	all := l.everybody()[len(l.stranded.claims):]
 	clear(l.claims)
-	command := core.EventKind(0)
-	if l.ending.closing {
-		command = core.EventClose
-	}
 	for _, c := range all {
+		command := c.ticket().end
+		if l.ending.closing && command == 0 {
+			command = core.EventClose
+		}
 		l.stranded.claims = append(l.stranded.claims, strandedClaim{c, c.Stranded(now, command, err)})
 	}
 	l.stranded.err = err
@@ -181,6 +190,15 @@ func (l *Loop) strandDue(now int64) {
 		}
 	}
 	s.set()
+}
+
+// strandClosing tells all that the Loop closes.
+func (l *Loop) strandClosing() {
+	now := l.clock.Now().Mono
+	for i := range l.stranded.claims {
+		l.again(&l.stranded.claims[i], now, core.EventClose)
+	}
+	l.stranded.set()
 }
 
 // strandOne tells a claim of a command, if the claim is stranded.

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
 )
 
 // Engine makes the client, as the Engine of package host does.
@@ -54,18 +55,19 @@ type Claim interface {
 	// Left says that a forced Close gives the claim up as it is.
 	Left()
 	// Stranded says that the engine has failed, and that the client is gone with all that it
-	// knew. It is called again at the Mono that it returns, and with the kind of each
-	// command for the claim. It returns 0 when the claim has ended.
+	// knew. command is what was to end the claim, or 0. It is called again at the Mono that it
+	// returns, and at each command for the claim. It returns 0 when the claim has ended.
 	Stranded(now int64, command core.EventKind, err error) (until int64)
 
 	ticket() *Ticket
 }
 
-// Ticket is embedded in each Claim: its number, and why the latest request for it has
-// failed.
+// Ticket is embedded in each Claim: its number, why the latest request for it has failed, and
+// the command that ends it, once that was given.
 type Ticket struct {
 	number uint64
 	cause  error
+	end    core.EventKind
 }
 
 func (t *Ticket) ticket() *Ticket { return t }
@@ -96,10 +98,12 @@ type Host interface {
 
 	// Say takes a notice of no claim.
 	Say(a *core.Action)
-	// Answered takes what a request for no claim has come to.
-	Answered(r *Request, ev *core.Event)
-	// Stranded says that the engine has failed.
-	Stranded(err error)
+	// Answered takes what a request has come to, for a claim or for none, before its Claim
+	// does. err is why the outcome is unknown, unless nobody wants to know it.
+	Answered(r *Request, ev *core.Event, err error)
+	// Gone says that the client is, with its sessions: the engine has failed, or with nil a Close
+	// was forced.
+	Gone(err error)
 }
 
 // Options are for New.
@@ -128,10 +132,11 @@ type Loop struct {
 	wake     int64 // Mono: when the client is to be woken
 	requests requests
 	watches  map[string]*watching
-	later    later
+	later    queue // callbacks of users, and what must not be seen before they were called
+	files    queue // what is kept for the next process
 	alarm    alarm
 	ending   ending
-	io       sync.WaitGroup // of all goroutines; each is begun under the lock or by another of them
+	busy     int // goroutines, and callers that make requests
 }
 
 // ErrClosed is returned for a claim that comes too late.
@@ -189,7 +194,10 @@ func (l *Loop) Begin(c Claim, ev core.Event, by *Caller) error {
 func (l *Loop) Command(c Claim, ev core.Event, by *Caller) {
 	l.mu.Lock()
 	defer l.unlockBy(c, by)
-	ev.Claim = c.ticket().number
+	t := c.ticket()
+	if ev.Claim = t.number; ev.Kind != core.EventEnded {
+		t.end = ev.Kind
+	}
 	if l.claims[ev.Claim] == c {
 		l.tell(ev)
 	}
@@ -299,7 +307,7 @@ func (l *Loop) act(a *core.Action, now int64) {
 		l.unwatch(a.Key)
 	case core.ActionRemember, core.ActionForget:
 		name, body := a.Key, bytes.Clone(a.Body)
-		l.io.Go(func() { l.host.Keep(name, body) })
+		l.files.queue = append(l.files.queue, func() { l.host.Keep(name, body) })
 	default:
 		if a.Claim == 0 {
 			l.host.Say(a)
@@ -322,7 +330,7 @@ func (l *Loop) drop() {
 func (l *Loop) passTime() {
 	now := l.clock.Now().Mono
 	for _, r := range l.requests.overdue(now) {
-		l.giveUp(r)
+		l.giveUp(r, ErrSilent)
 	}
 	if l.wake <= now {
 		l.tell(core.Event{Kind: core.EventWoke})
@@ -335,33 +343,34 @@ func (l *Loop) answer(r *Request, ev *core.Event, err error) {
 	if !l.requests.take(r) {
 		return
 	}
-	if ev.Outcome == core.OutcomeUnknown && !r.abandoned {
+	if r.abandoned {
+		err = nil
+	} else if ev.Outcome == core.OutcomeUnknown {
 		l.requests.cause = err
 		if r.Claim != nil {
 			r.Claim.ticket().cause = err
 		}
 	}
+	l.host.Answered(r, ev, err)
 	if r.Claim != nil {
 		r.Claim.Answered(r, ev, err)
-	} else if r.Action.Claim == 0 {
-		l.host.Answered(r, ev)
 	}
 	l.tell(*ev)
 }
 
-// giveUp answers a request for the store.
-func (l *Loop) giveUp(r *Request) {
+// giveUp answers a request for the store. why is told, unless nobody wants to know it.
+func (l *Loop) giveUp(r *Request, why error) {
 	r.late.Store(!r.abandoned)
 	r.stop()
-	ev, err := unanswered(r)
-	l.answer(r, &ev, err)
+	ev := unanswered(r)
+	l.answer(r, &ev, store.Fail(r.Kind.String(), r.Key, ev.Class, why))
 }
 
 // GiveUp answers a request for the store, because nothing of it moves any more.
-func (l *Loop) GiveUp(r *Request) {
+func (l *Loop) GiveUp(r *Request, why error) {
 	l.mu.Lock()
 	defer l.unlock()
-	l.giveUp(r)
+	l.giveUp(r, why)
 }
 
 // unlock ends a turn of who is no worker.
@@ -375,8 +384,7 @@ func (l *Loop) unlockBy(c Claim, by *Caller) {
 		l.unlock()
 		return
 	}
-	l.io.Add(1)
-	defer l.io.Done()
+	l.busy++
 	r, nap := l.leave(c, true)
 	for r != nil && r.Claim == c && l.host.Prompt(r.Kind) || r == nil && nap > 0 {
 		if !by.waits() {
@@ -384,8 +392,31 @@ func (l *Loop) unlockBy(c Claim, by *Caller) {
 		}
 		r, nap = l.turn(r, nap)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if r != nil || nap > 0 {
-		l.io.Go(func() { l.work(r, nap) })
+		l.spawn(func() { l.work(r, nap) })
+	}
+	l.rested()
+}
+
+// spawn runs something on a goroutine of its own, for which Close waits. It is called under
+// the lock.
+func (l *Loop) spawn(do func()) {
+	l.busy++
+	go func() {
+		do()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.rested()
+	}()
+}
+
+// rested takes that a goroutine has nothing more to do.
+func (l *Loop) rested() {
+	if l.busy--; l.busy == 0 && l.ending.idle != nil {
+		close(l.ending.idle)
+		l.ending.idle = nil
 	}
 }
 
@@ -394,18 +425,19 @@ func (l *Loop) unlockBy(c Claim, by *Caller) {
 // else the moment for which it sleeps before it takes the next turn.
 func (l *Loop) leave(about Claim, works bool) (next *Request, nap time.Duration) {
 	for r := l.requests.nextAbandoned(); r != nil; r = l.requests.nextAbandoned() {
-		l.giveUp(r)
+		l.giveUp(r, ErrSilent)
 	}
 	if !l.ending.over {
 		now := l.clock.Now().Mono
 		next = l.begin(about, works, now)
 		if nap = l.alarm.set(l, now); nap > 0 && (!works || next != nil) {
 			moment := nap
-			l.io.Go(func() { l.work(nil, moment) })
+			l.spawn(func() { l.work(nil, moment) })
 			nap = 0 // for the worker
 		}
 	}
 	l.later.run(l)
+	l.files.run(l)
 	l.endIfDone()
 	l.mu.Unlock()
 	return next, nap
@@ -421,7 +453,7 @@ func (l *Loop) begin(about Claim, works bool, now int64) (next *Request) {
 		case works && r.Claim == about && next.Claim != about:
 			next, r = r, next
 		}
-		l.io.Go(func() { l.work(r, 0) })
+		l.spawn(func() { l.work(r, 0) })
 	}
 	return next
 }
@@ -444,7 +476,7 @@ func (l *Loop) turn(r *Request, nap time.Duration) (*Request, time.Duration) {
 	}
 	ev, err := l.ask(r)
 	l.mu.Lock()
-	r.slots.free++
+	l.requests.end(r)
 	l.answer(r, &ev, err)
 	return l.leave(r.Claim, true)
 }
@@ -454,7 +486,7 @@ func (l *Loop) turn(r *Request, nap time.Duration) (*Request, time.Duration) {
 func (l *Loop) ask(r *Request) (core.Event, error) {
 	defer r.stop()
 	if r.Ctx.Err() != nil || l.clock.Now().Mono >= r.limit {
-		return unanswered(r)
+		return unanswered(r), ErrSilent
 	}
 	return l.host.Ask(r)
 }

@@ -72,9 +72,9 @@ func (p *place) Keep(name string, body []byte) {
 }
 func (p *place) Prompt(core.ActionKind) bool { return p.prompt }
 func (*place) Say(*core.Action)              {}
-func (*place) Answered(*Request, *core.Event) {
+func (*place) Answered(*Request, *core.Event, error) {
 }
-func (*place) Stranded(error) {}
+func (*place) Gone(error) {}
 
 // heard is a Claim that writes down what it is told.
 type heard struct {
@@ -417,7 +417,7 @@ func TestTrap(t *testing.T) {
 		w.begin(held, nil)
 		w.begin(given, nil)
 		w.loop.Command(over, core.Event{Kind: core.EventCancel}, nil)
-		w.told(over, "stranded EventKind(0)")
+		w.told(over, "stranded cancel")
 		w.same("clients dropped", w.client.dropped, 1)
 		w.loop.Command(given, core.Event{Kind: core.EventRelease}, nil)
 		w.told(given, "stranded EventKind(0)", "stranded release")
@@ -433,7 +433,7 @@ func TestTrap(t *testing.T) {
 		close(hang) // the calls of the old client come back, whose ids are used again
 		synctest.Wait()
 		w.told(next, "k yes")
-		w.told(over, "stranded EventKind(0)")
+		w.told(over, "stranded cancel")
 	})
 }
 
@@ -455,8 +455,8 @@ func TestClose(t *testing.T) {
 		w.client.step = nil
 		stuck := &stuckClient{w.client}
 		w.loop.client = stuck
-		left, hangs := w.loop.Close(over)
-		w.same("left", left, true)
+		hangs, err := w.loop.Close(over)
+		w.same("left", err, context.Canceled)
 		w.same("hangs", hangs, true)
 		w.told(c, "closing", "left")
 		w.same("begun", w.loop.Begin(w.claim(), core.Event{}, nil), ErrClosed)

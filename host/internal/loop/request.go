@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store"
 )
 
 // Request is one that the client has asked for.
@@ -63,9 +62,8 @@ func (c limited) Err() error {
 var ErrSilent = errors.New("no answer within the request's limit")
 
 // unanswered is the answer to a request which the store has not answered.
-func unanswered(r *Request) (core.Event, error) {
-	return core.Event{Kind: core.EventAnswer, Request: r.Action.Request, Outcome: core.OutcomeUnknown, Class: core.ClassUnreachable},
-		store.Fail(r.Kind.String(), r.Key, core.ClassUnreachable, ErrSilent)
+func unanswered(r *Request) core.Event {
+	return core.Event{Kind: core.EventAnswer, Request: r.Action.Request, Outcome: core.OutcomeUnknown, Class: core.ClassUnreachable}
 }
 
 // IsTransfer reports whether a request carries a result.
@@ -83,17 +81,18 @@ func IsRead(verb core.ActionKind) bool {
 // (PROTOCOL C7).
 type requests struct {
 	underWay     map[core.RequestID]*Request
-	waiting      []*Request // for a slot, in the order in which they came
-	abandoned    []*Request // that are to be answered at once
-	until        int64      // Mono: before it no request is to be given up
-	small, large slots      // some hours of transfer must not delay a renewal
-	cause        error      // why the latest that failed has failed
+	waiting      []*Request        // for a slot, in the order in which they came
+	abandoned    []*Request        // that are to be answered at once
+	lost         map[*Request]bool // of a client that is gone: the calls end by their limits, and nobody is told
+	until        int64             // Mono: before it no request is to be given up
+	small, large slots             // some hours of transfer must not delay a renewal
+	cause        error             // why the latest that failed has failed
 }
 
 type slots struct{ free int }
 
 func newRequests(small, large int) requests {
-	return requests{underWay: map[core.RequestID]*Request{}, until: core.Never, small: slots{small}, large: slots{large}}
+	return requests{underWay: map[core.RequestID]*Request{}, lost: map[*Request]bool{}, until: core.Never, small: slots{small}, large: slots{large}}
 }
 
 // add takes a request. It has no slot yet, but its limit counts from now.
@@ -114,10 +113,16 @@ func (q *requests) take(r *Request) bool {
 		return false
 	}
 	delete(q.underWay, r.Action.Request)
-	if len(q.underWay) == 0 {
+	if len(q.underWay)+len(q.lost) == 0 {
 		q.until = core.Never
 	}
 	return true
+}
+
+// end takes that the call of a request has come back.
+func (q *requests) end(r *Request) {
+	r.slots.free++
+	delete(q.lost, r)
 }
 
 // abandonGrace is how long a store may take to let go of a write that nobody wants any more.
@@ -164,6 +169,13 @@ func (q *requests) overdue(now int64) (late []*Request) {
 			q.until = min(q.until, r.until)
 		}
 	}
+	for r := range q.lost {
+		if r.until <= now {
+			r.stop()
+		} else {
+			q.until = min(q.until, r.until)
+		}
+	}
 	slices.SortFunc(late, func(a, b *Request) int { return cmp.Compare(a.Action.Request, b.Action.Request) })
 	return late
 }
@@ -190,8 +202,13 @@ func (q *requests) begin(ctx context.Context, now int64) (begun []*Request) {
 	return begun
 }
 
-// clear forgets all requests: the client is gone. Their calls go on to their ends.
+// clear forgets all requests: the client is gone. Calls under way go on, to their limits.
 func (q *requests) clear() {
+	for _, r := range q.underWay {
+		if r.cancel != nil {
+			q.lost[r] = true
+		}
+	}
 	clear(q.underWay)
-	q.waiting, q.abandoned, q.until = nil, nil, core.Never
+	q.waiting, q.abandoned = nil, nil
 }

@@ -61,9 +61,8 @@ func (t *alarm) stop() {
 	}
 }
 
-// later is what is to be run after a turn, in order: callbacks of users, and what must not
-// be seen before they were called.
-type later struct {
+// queue is what is to be run after a turn, in order.
+type queue struct {
 	queue   []func()
 	running bool
 }
@@ -83,12 +82,12 @@ func (l *Loop) Signal(done chan struct{}) {
 
 // run has a goroutine of its own run the queue: a callback that blocks delays other
 // callbacks and the callers that wait for their claims, but no renewal and no deadline.
-func (q *later) run(l *Loop) {
+func (q *queue) run(l *Loop) {
 	if q.running || len(q.queue) == 0 {
 		return
 	}
 	q.running = true
-	l.io.Go(func() {
+	l.spawn(func() {
 		for {
 			l.mu.Lock()
 			batch := q.queue

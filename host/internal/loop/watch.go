@@ -13,7 +13,7 @@ type watching struct {
 func (l *Loop) watch(key string) {
 	w := &watching{}
 	l.watches[key] = w
-	l.io.Go(func() {
+	l.spawn(func() {
 		stop, ok := l.host.Watch(key, func() { l.changed(key, w) })
 		if !ok {
 			return
@@ -21,7 +21,7 @@ func (l *Loop) watch(key string) {
 		l.mu.Lock()
 		w.stop = stop
 		if w.over {
-			l.io.Go(stop)
+			l.spawn(stop)
 		}
 		l.mu.Unlock()
 		l.changed(key, w)
@@ -46,7 +46,7 @@ func (l *Loop) unwatch(key string) {
 	delete(l.watches, key)
 	w.over = true
 	if w.stop != nil {
-		l.io.Go(w.stop)
+		l.spawn(w.stop)
 	}
 }
 

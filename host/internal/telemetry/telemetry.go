@@ -68,11 +68,6 @@ const (
 
 func (r *Recorder) now() int64 { return r.clock.Now().Mono }
 
-// Wants reports whether the log or the meter takes what is held, and from where it came.
-func (r *Recorder) Wants() bool {
-	return r.meter != nil || r.log.Enabled(context.Background(), slog.LevelInfo)
-}
-
 // Question is a caller's request, from the time of asking to the answer. The zero Question
 // is not counted.
 type Question struct {
