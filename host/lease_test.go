@@ -106,28 +106,6 @@ func TestHandOverWhileLooking(t *testing.T) {
 	})
 }
 
-// Only one waiter is told; if that one gives up, the next one is told.
-func TestHandOverToTheNext(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		held := p.acquire("n")
-		ctx, cancel := context.WithCancel(background)
-		first := make(chan error, 1)
-		go func() { _, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: terms}); first <- err }()
-		w.sleep(time.Second)
-		got := beside(func() *Lease { return p.acquire("n") })
-		w.sleep(8 * minute)
-		p.release(held)
-		w.sleep(latency / 2) // the first one is reading
-		cancel()
-		w.is(<-first, context.Canceled)
-		begun := time.Now()
-		next := <-got
-		w.within("hand-over took", time.Since(begun), 0, 10*latency)
-		p.release(next)
-	})
-}
-
 // OnWaiting names the holder first and at every change, not at each poll.
 func TestOnWaiting(t *testing.T) {
 	bubble(t, func(w *world) {

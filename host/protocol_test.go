@@ -51,23 +51,6 @@ func (s *fakeStore) probes() string {
 	return strings.Join(out, " ")
 }
 
-func TestResolveWithoutCreate(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		p.store.overwrites = true
-		l := p.hold("n", Terms{TTL: core.TTL(minute)})
-		w.same("protocol", l.Protocol(), core.ProtocolLastWriter)
-		w.same("said", strings.Count(p.log.String(), "does not honour create-if-absent"), 1)
-		w.is(errOf(p.tried("m", strict)), ErrIncompatible)
-		w.is(p.SetLimit(background, "s", 1), ErrIncompatible)
-		w.says(errOf(p.tryPermit("s", six)), ErrIncompatible, `permit of "s" cannot be served: the store does not honour create-if-absent`)
-		w.refused("4 of 4 creates at once were told yes")
-		next := w.host() // by a better door, which helps nobody
-		w.is(errOf(next.tried("m", strict)), ErrIncompatible)
-		w.same("requests", next.store.probes(), "exists get")
-	})
-}
-
 // refused fails the test unless the capability record says that the store was refused, and why.
 func (w *world) refused(why string) {
 	w.Helper()
@@ -95,7 +78,8 @@ func TestResolveRefused(t *testing.T) {
 		w.same("protocol", l.Protocol(), core.ProtocolLastWriter)
 		w.same("said", strings.Count(p.log.String(), `seen="`+seen), 2) // once more with what was tried
 		w.same("looks at the card", p.store.count("get", capabilityKey), 1)
-		w.is(errOf(p.AcquirePermit(background, "s", View{Capacity: 1, Width: 1}, nil)), ErrIncompatible)
+		w.says(errOf(p.AcquirePermit(background, "s", View{Capacity: 1, Width: 1}, nil)), ErrIncompatible, `permit of "s" cannot be served: the store does not honour create-if-absent`)
+		w.is(p.SetLimit(background, "s", 1), ErrIncompatible)
 
 		w.backend.put(capabilityKey, []byte("what nobody can read"))
 		other := w.host()
@@ -196,7 +180,7 @@ func TestResolveDoesNotBelieveTheCard(t *testing.T) {
 // that one was told that the capability record exists. In doubt it begins again, with a get.
 func TestResolveByUnknowns(t *testing.T) {
 	none := fault{none: true}
-	lost, first, last := fault{lost: true, before: latency}, fault{after: latency}, fault{before: 2 * latency}
+	lost, first := fault{lost: true, before: latency}, fault{after: latency}
 	type test struct {
 		faults     map[int]fault // by the number of the create
 		overwrites bool
@@ -210,7 +194,6 @@ func TestResolveByUnknowns(t *testing.T) {
 		"one comes late":           {map[int]fault{1: {late: time.Second}}, false, "get create create create create get", core.ProtocolStrict},
 		"all come late":            {map[int]fault{1: {late: time.Second}, 2: {late: time.Second}, 3: {late: time.Second}, 4: {late: time.Second}}, false, "get create create create create get create create create create get", core.ProtocolStrict},
 		"lost one, ignored":        {map[int]fault{1: lost}, true, "get create create create create put", core.ProtocolLastWriter},
-		"lost three, ignored":      {map[int]fault{1: last, 2: lost, 3: lost, 4: lost}, true, "get create create create create get create create put", core.ProtocolLastWriter},
 		"lost three, and it shows": {map[int]fault{1: first, 2: lost, 3: lost, 4: lost}, true, "get create create create create get put", core.ProtocolLastWriter},
 		"lost all and more, both":  {map[int]fault{1: lost, 2: lost, 3: lost, 4: lost, 5: lost}, true, "get create create create create get create get create create put", core.ProtocolLastWriter},
 		"one has none":             {map[int]fault{1: none}, false, "get create create create create get", core.ProtocolStrict},

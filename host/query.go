@@ -12,7 +12,7 @@ import (
 // query is a claim that does one thing and ends: a look, a break, a limit, the renewal or the
 // release of a printed lease.
 type query struct {
-	loop.Ticket
+	looker
 	host  *Host
 	name  string
 	of    subject
@@ -22,6 +22,15 @@ type query struct {
 	done  bool
 	ended chan struct{}
 }
+
+// looker is what a claim embeds on which nobody relies.
+type looker struct{ loop.Ticket }
+
+// Answered implements loop.Claim.
+func (looker) Answered(*loop.Request, *core.Event, error) {}
+
+// Closing implements loop.Claim.
+func (looker) Closing() {}
 
 func (h *Host) newQuery(name string, of subject) *query {
 	return &query{host: h, name: name, of: of, ended: make(chan struct{})}
@@ -94,12 +103,6 @@ func (q *query) conclude(last bool, err error) {
 		q.host.loop.Signal(q.ended)
 	}
 }
-
-// Answered implements loop.Claim.
-func (q *query) Answered(*loop.Request, *core.Event, error) {}
-
-// Closing implements loop.Claim.
-func (q *query) Closing() {}
 
 // Left implements loop.Claim.
 func (q *query) Left() { q.conclude(true, ErrClosed) }

@@ -61,28 +61,6 @@ func TestSemaphoreFileEvents(t *testing.T) {
 	})
 }
 
-// Callers of one name with sessions of different TTLs have a machine each, and
-// count together.
-func TestSemaphoreOfTwoSessions(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		a := p.permit("n", six, PermitOptions{Weight: 3})
-		b := p.permit("n", six, PermitOptions{Weight: 3, Terms: Terms{TTL: core.TTL(2 * minute)}})
-		w.same("sessions", a.Session() != b.Session(), true)
-		w.same("machines", p.tasks(), 2)
-		w.is(errOf(p.tryPermit("n", six)), ErrFull)
-		waiting, _ := p.queues("n", six, 1)
-		w.sleep(20 * time.Second)
-		begun := time.Now()
-		p.giveBack(b)
-		c := <-waiting
-		w.within("told after", time.Since(begun), 0, 10*latency)
-		w.same("on its own", c.Session(), a.Session())
-		p.giveBack(a, c)
-		p.idle()
-	})
-}
-
 // List shows leases of both kinds and semaphores, once each, in order, and Watch tells of
 // each change of one.
 func TestSemaphoreIsListed(t *testing.T) {

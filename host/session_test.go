@@ -120,6 +120,19 @@ func TestSessionCalledUnanswered(t *testing.T) {
 	})
 }
 
+// Leases of one TTL share a session, and those of another have their own.
+func TestSessionsOfTwoTTLs(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		a, b := p.sessional("a"), p.sessional("b")
+		longer := onSession
+		longer.TTL = core.TTL(2 * minute)
+		c := p.hold("c", longer)
+		w.same("one session", a.Session() == b.Session() && a.Session() != "", true)
+		w.same("another", c.Session() != a.Session() && c.Session() != "", true)
+	})
+}
+
 // oddIDs are what somebody may have written for an id into a record: some are no
 // ids by the core's rule, some only make keys that a store does not keep.
 var oddIDs = []string{

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/internal/loop"
 )
 
 // Watch yields the state of a name, and again at each change of state, holder or version,
@@ -41,7 +40,7 @@ func (h *Host) Watch(ctx context.Context, name string) iter.Seq2[Status, error] 
 
 // viewer is a claim that watches a name.
 type viewer struct {
-	loop.Ticket
+	looker
 	host *Host
 	name string
 	seen []sight
@@ -64,7 +63,8 @@ func (w *viewer) take() (seen []sight) {
 // show keeps one sight for a caller that is slow, and one error.
 func (w *viewer) show(s sight) {
 	old := slices.DeleteFunc(w.seen, func(old sight) bool { return (old.err == nil) == (s.err == nil) })
-	w.seen = append(old, s)
+	old = append(old, s)
+	w.seen = old
 	select {
 	case w.news <- struct{}{}:
 	default:
@@ -92,12 +92,6 @@ func (w *viewer) fail(a *core.Action, last bool) {
 	}
 	w.show(sight{err: ofReading(err), last: last})
 }
-
-// Answered implements loop.Claim.
-func (w *viewer) Answered(*loop.Request, *core.Event, error) {}
-
-// Closing implements loop.Claim.
-func (w *viewer) Closing() {}
 
 // Left implements loop.Claim.
 func (w *viewer) Left() { w.show(sight{err: ErrClosed, last: true}) }
