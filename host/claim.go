@@ -11,7 +11,7 @@ import (
 
 // claim is a lease, a companion or a permit, from the command that asks for it to its end.
 type claim struct {
-	loop.Ticket
+	loop.Numbered
 	tenure
 
 	state     claimState // the loop's own

@@ -59,7 +59,7 @@ const (
 	ofMemo // a lease on a name that mops has a memo under
 	ofBreak
 	ofOwn  // a lease that the caller's own context is of
-	ofLook // what was only read
+	ofRead // what was only read
 )
 
 // Unwrap returns Err.

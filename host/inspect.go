@@ -14,12 +14,12 @@ import (
 // written. If a strict lease is held, it is shown, and not an old client's record beside
 // it. The error is CheckName's, ErrClosed, ctx's cause or the store's.
 func (h *Host) Inspect(ctx context.Context, name string) (Status, error) {
-	return h.look(ctx, name, 0)
+	return h.observe(ctx, name, 0)
 }
 
-// look reads a name, under one protocol or with 0 under either.
-func (h *Host) look(ctx context.Context, name string, protocol core.Protocol) (Status, error) {
-	q := h.newQuery(name, ofLook)
+// observe reads a name, under one protocol or with 0 under either.
+func (h *Host) observe(ctx context.Context, name string, protocol core.Protocol) (Status, error) {
+	q := h.newQuery(name, ofRead)
 	if err := q.run(ctx, core.Event{Kind: core.EventLook, Terms: &core.Terms{Name: name, Protocol: protocol}}); err != nil {
 		return Status{}, ofReading(err)
 	}
@@ -112,7 +112,7 @@ func (h *Host) listPage(ctx context.Context, names []listed, yield func(Status, 
 			if batch[i].versioned {
 				kept = 0
 			}
-			all.Go(func() { found[i], errs[i] = h.look(ctx, batch[i].name, kept) })
+			all.Go(func() { found[i], errs[i] = h.observe(ctx, batch[i].name, kept) })
 		}
 		all.Wait()
 		for i := range batch {

@@ -15,7 +15,7 @@ import (
 // the Work's End, and calls Next again, until that returns none. It costs no
 // goroutine. Its methods may be called from any goroutine.
 type Invocation struct {
-	loop.Ticket
+	loop.Numbered
 	host  *Host
 	name  string
 	ctx   context.Context // for its values

@@ -12,7 +12,7 @@ import (
 // query is a claim that does one thing and ends: a look, a break, a limit, the renewal or the
 // release of a printed lease.
 type query struct {
-	looker
+	notHeld
 	host  *Host
 	name  string
 	of    subject
@@ -23,14 +23,14 @@ type query struct {
 	ended chan struct{}
 }
 
-// looker is what a claim embeds on which nobody relies.
-type looker struct{ loop.Ticket }
+// notHeld is embedded in a claim that holds nothing on which anybody relies.
+type notHeld struct{ loop.Numbered }
 
 // Answered implements loop.Claim.
-func (looker) Answered(*loop.Request, *core.Event, error) {}
+func (notHeld) Answered(*loop.Request, *core.Event, error) {}
 
 // Closing implements loop.Claim.
-func (looker) Closing() {}
+func (notHeld) Closing() {}
 
 func (h *Host) newQuery(name string, of subject) *query {
 	return &query{host: h, name: name, of: of, ended: make(chan struct{})}
@@ -68,7 +68,7 @@ func (q *query) Hear(a *core.Action) (last bool) {
 		q.held = *a
 		q.held.Body, q.held.Observed = nil, nil
 	case core.ActionSeen:
-		q.conclude(q.of == ofLook, nil)
+		q.conclude(q.of == ofRead, nil)
 	case core.ActionReleased:
 		q.host.record(func(r *telemetry.Recorder) { r.Released(telemetry.Holding{Kind: telemetry.Lease, Name: q.name}) })
 		q.conclude(true, nil)

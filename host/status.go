@@ -111,7 +111,7 @@ func newStatus(name string, protocol core.Protocol, s *core.Observed, now core.I
 }
 
 // addStrict adds what only strict has. What is left of the TTL is by a clock
-// that holder and looker have in common, or not said.
+// that holder and notHeld have in common, or not said.
 func (status *Status) addStrict(s *core.Observed) {
 	status.Epoch, status.Token, status.Left = uint64(s.Epoch), uint64(s.Token), s.Left
 	status.Label, status.Session = string(s.Label), string(s.Session)

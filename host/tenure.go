@@ -132,7 +132,7 @@ func (t *tenure) current() error {
 	if err != nil || !t.guards() || !t.isLate() {
 		return err
 	}
-	t.host.loop.Look()
+	t.host.loop.CatchUp()
 	if err = t.failure(); err != nil || !t.isLate() {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // read for good. It takes no part: nothing is written.
 func (h *Host) Watch(ctx context.Context, name string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		w := &viewer{host: h, name: name, news: make(chan struct{}, 1)}
+		w := &observer{host: h, name: name, news: make(chan struct{}, 1)}
 		if ctx.Err() != nil {
 			return
 		}
@@ -38,31 +38,31 @@ func (h *Host) Watch(ctx context.Context, name string) iter.Seq2[Status, error] 
 	}
 }
 
-// viewer is a claim that watches a name.
-type viewer struct {
-	looker
+// observer is a claim that watches a name.
+type observer struct {
+	notHeld
 	host *Host
 	name string
-	seen []sight
+	seen []reading
 	news chan struct{} // has a value when there is something to be taken
 }
 
-// sight is what a viewer has seen, or why it has not.
-type sight struct {
+// reading is what a observer has seen, or why it has not.
+type reading struct {
 	status Status
 	err    error
 	last   bool
 }
 
 // take takes what was seen since the last time.
-func (w *viewer) take() (seen []sight) {
+func (w *observer) take() (seen []reading) {
 	w.host.loop.Do(func() { seen, w.seen = w.seen, nil })
 	return seen
 }
 
-// show keeps one sight for a caller that is slow, and one error.
-func (w *viewer) show(s sight) {
-	old := slices.DeleteFunc(w.seen, func(old sight) bool { return (old.err == nil) == (s.err == nil) })
+// show keeps one reading for a caller that is slow, and one error.
+func (w *observer) show(s reading) {
+	old := slices.DeleteFunc(w.seen, func(old reading) bool { return (old.err == nil) == (s.err == nil) })
 	old = append(old, s)
 	w.seen = old
 	select {
@@ -72,10 +72,10 @@ func (w *viewer) show(s sight) {
 }
 
 // Hear implements loop.Claim.
-func (w *viewer) Hear(a *core.Action) (last bool) {
+func (w *observer) Hear(a *core.Action) (last bool) {
 	switch a.Kind {
 	case core.ActionSeen:
-		w.show(sight{status: newStatus(w.name, a.Protocol, a.Observed, w.host.clock.Now())})
+		w.show(reading{status: newStatus(w.name, a.Protocol, a.Observed, w.host.clock.Now())})
 	case core.ActionWarned:
 		w.fail(a, false)
 	case core.ActionRefused:
@@ -85,26 +85,26 @@ func (w *viewer) Hear(a *core.Action) (last bool) {
 	return false
 }
 
-func (w *viewer) fail(a *core.Action, last bool) {
-	err := w.host.failure(&Error{Kind: NotAcquired, Name: w.name, Err: w.Cause(), of: ofLook}, a, 0)
+func (w *observer) fail(a *core.Action, last bool) {
+	err := w.host.failure(&Error{Kind: NotAcquired, Name: w.name, Err: w.Cause(), of: ofRead}, a, 0)
 	if a.Reason == core.ReasonCancelled {
 		err = ErrClosed
 	}
-	w.show(sight{err: ofReading(err), last: last})
+	w.show(reading{err: ofReading(err), last: last})
 }
 
 // Left implements loop.Claim.
-func (w *viewer) Left() { w.show(sight{err: ErrClosed, last: true}) }
+func (w *observer) Left() { w.show(reading{err: ErrClosed, last: true}) }
 
 // Stranded implements loop.Claim.
-func (w *viewer) Stranded(_ int64, command core.EventKind, cause error) (until int64) {
-	err := error(&Error{Kind: NotAcquired, Name: w.name, Reason: core.ReasonUnusable, Err: &EngineError{cause}, of: ofLook})
+func (w *observer) Stranded(_ int64, command core.EventKind, cause error) (until int64) {
+	err := error(&Error{Kind: NotAcquired, Name: w.name, Reason: core.ReasonUnusable, Err: &EngineError{cause}, of: ofRead})
 	if command != 0 {
 		err = ErrClosed
 	}
-	w.show(sight{err: err, last: true})
+	w.show(reading{err: err, last: true})
 	return 0
 }
 
 // about is its name, for people.
-func (w *viewer) about() string { return w.name }
+func (w *observer) about() string { return w.name }

@@ -159,7 +159,7 @@ func (l *Loop) strand(now int64, err error) {
 	all := l.everybody()[len(l.stranded.claims):]
 	clear(l.claims)
 	for _, c := range all {
-		command := c.ticket().end
+		command := c.numbered().end
 		if l.ending.closing && command == 0 {
 			command = core.EventClose
 		}

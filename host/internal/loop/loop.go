@@ -59,25 +59,25 @@ type Claim interface {
 	// returns, and at each command for the claim. It returns 0 when the claim has ended.
 	Stranded(now int64, command core.EventKind, err error) (until int64)
 
-	ticket() *Ticket
+	numbered() *Numbered
 }
 
-// Ticket is embedded in each Claim: its number, why the latest request for it has failed, and
+// Numbered is embedded in each Claim. It is its number, why the latest request for it has failed, and
 // the command that ends it, once that was given.
-type Ticket struct {
+type Numbered struct {
 	number uint64
 	cause  error
 	end    core.EventKind
 }
 
-func (t *Ticket) ticket() *Ticket { return t }
+func (t *Numbered) numbered() *Numbered { return t }
 
 // Cause is why the latest request for the claim that failed has failed, or nil. It is to be
 // read under the lock.
-func (t *Ticket) Cause() error { return t.cause }
+func (t *Numbered) Cause() error { return t.cause }
 
 // Fail sets the cause.
-func (t *Ticket) Fail(err error) { t.cause = err }
+func (t *Numbered) Fail(err error) { t.cause = err }
 
 // Host makes the requests, and hears what is said of no claim.
 type Host interface {
@@ -180,7 +180,7 @@ func (l *Loop) Begin(c Claim, ev core.Event, by *Caller) error {
 		return err
 	}
 	l.last++
-	ev.Claim, c.ticket().number = l.last, l.last
+	ev.Claim, c.numbered().number = l.last, l.last
 	l.claims[ev.Claim] = c
 	err := l.step(ev)
 	if err != nil {
@@ -194,7 +194,7 @@ func (l *Loop) Begin(c Claim, ev core.Event, by *Caller) error {
 func (l *Loop) Command(c Claim, ev core.Event, by *Caller) {
 	l.mu.Lock()
 	defer l.unlockBy(c, by)
-	t := c.ticket()
+	t := c.numbered()
 	if ev.Claim = t.number; ev.Kind != core.EventEnded {
 		t.end = ev.Kind
 	}
@@ -204,9 +204,9 @@ func (l *Loop) Command(c Claim, ev core.Event, by *Caller) {
 	l.strandOne(c, ev.Kind) // also if the engine has just failed
 }
 
-// Look steps the client if that is due: after a pause of the process it knows no more than
+// CatchUp steps the client if that is due: after a pause of the process it knows no more than
 // its callers do.
-func (l *Loop) Look() {
+func (l *Loop) CatchUp() {
 	l.mu.Lock()
 	defer l.unlock()
 	l.passTime()
@@ -348,7 +348,7 @@ func (l *Loop) answer(r *Request, ev *core.Event, err error) {
 	} else if ev.Outcome == core.OutcomeUnknown {
 		l.requests.cause = err
 		if r.Claim != nil {
-			r.Claim.ticket().cause = err
+			r.Claim.numbered().cause = err
 		}
 	}
 	l.host.Answered(r, ev, err)
@@ -386,7 +386,7 @@ func (l *Loop) unlockBy(c Claim, by *Caller) {
 	}
 	l.busy++
 	r, nap := l.leave(c, true)
-	for r != nil && r.Claim == c && l.host.Prompt(r.Kind) || r == nil && nap > 0 {
+	for r != nil && r.Claim == c && l.host.Prompt(r.Kind) || r == nil && nap > 0 && nap <= callersNap {
 		if !by.waits() {
 			break
 		}

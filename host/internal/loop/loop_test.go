@@ -78,7 +78,7 @@ func (*place) Gone(error) {}
 
 // heard is a Claim that writes down what it is told.
 type heard struct {
-	Ticket
+	Numbered
 	mu    sync.Mutex
 	told  []string
 	until int64 // of what is stranded

@@ -7,14 +7,18 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// lookEach bounds how long the timer sleeps while anything is to be done. Go's timers do not
+// ringEach bounds how long the timer sleeps while anything is to be done. Go's timers do not
 // count the time for which the machine slept, and deadlines do.
-const lookEach = int64(time.Second)
+const ringEach = int64(time.Second)
 
 // longestNap is the longest pause for which a timer's millisecond is worth a sleep that ends
 // on time. The wait of lastwriter between a put and its verification is twice what a request
 // or two take.
 const longestNap = int64(10 * time.Millisecond)
+
+// callersNap is the longest that a caller sleeps itself. The moment may be another claim's, and the
+// caller's own may be settled meanwhile.
+const callersNap = time.Millisecond
 
 // alarm is the one timer.
 type alarm struct {
@@ -34,7 +38,7 @@ func (t *alarm) set(l *Loop, now int64) (nap time.Duration) {
 	if due == core.Never || due >= t.at {
 		return nap // it may ring too early, and is set again then
 	}
-	t.at = min(due, now+lookEach)
+	t.at = min(due, now+ringEach)
 	pause := time.Duration(max(0, t.at-now))
 	if t.timer == nil {
 		t.timer = time.AfterFunc(pause, func() { l.ring() })
