@@ -14,15 +14,19 @@ type claim struct {
 	loop.Numbered
 	tenure
 
-	state     claimState // the loop's own
-	settled   chan struct{}
+	state     claimState    // the loop's own
+	asking    *asking       // nil once it is held or has ended
 	ended     chan struct{} // closed when its end was told; nil until somebody waits for that
-	seen      *Status       // whom it waits for; nil: nobody was seen, or it is held
+	onContact func(bool)
+}
+
+// asking is what a claim needs until it is held: not one of ten thousand that are.
+type asking struct {
+	settled   chan struct{} // closed when it is held, or will not be
+	seen      *Status       // whom it waits for; nil: nobody was seen
 	own       *tenure       // a lease on the same name, under which its caller waits
 	refusal   error         // why it was cancelled, if not by its caller
 	onWaiting func(Status)
-	onContact func(bool)
-	question  telemetry.Question
 }
 
 // claimState is how far a claim has come.
@@ -37,11 +41,11 @@ const (
 
 // newClaim is a claim that was not begun yet.
 func (h *Host) newClaim(ctx context.Context, kind telemetry.Kind, terms *core.Terms) *claim {
-	c := &claim{settled: make(chan struct{})}
+	c := &claim{asking: &asking{settled: make(chan struct{})}}
 	c.host, c.of, c.kind, c.name, c.ctx = h, c, kind, terms.Name, ctx
 	c.protocol, c.ttl = terms.Protocol, terms.TTL
 	if kind == telemetry.Lease {
-		c.own = h.ownOf(ctx, c.name)
+		c.asking.own = h.ownOf(ctx, c.name)
 	}
 	return c
 }
@@ -51,13 +55,17 @@ func (c *claim) ask(ctx context.Context, command core.Event) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	settled := c.settled // of which the claim lets go
-	c.question = c.host.telemetry.Ask(c.kind)
+	settled := c.asking.settled // of which the claim lets go
+	question := c.host.telemetry.Ask(c.kind)
 	err := c.host.begin(c, command, &loop.Caller{Ctx: ctx, Done: settled})
 	if err == nil {
 		err = c.await(ctx, settled)
 	}
-	c.question.Answer(c.protocol, outcomeOf(ctx, err))
+	if c.host.telemetry.Counts() {
+		var protocol core.Protocol
+		c.host.loop.Do(func() { protocol = c.protocol }) // of one that was given up it may change still
+		question.Answer(protocol, outcomeOf(ctx, err))
+	}
 	return err
 }
 
@@ -76,11 +84,14 @@ func (c *claim) await(ctx context.Context, settled <-chan struct{}) error {
 
 // abandon gives the claim up. If it is held this very moment it is given back.
 func (c *claim) abandon(ctx context.Context) error {
-	c.mu.Lock()
-	seen := c.seen
-	c.mu.Unlock()
+	over := &Error{Name: c.name, of: c.subject()}
+	c.host.loop.Do(func() {
+		if c.asking != nil {
+			over.Seen = c.asking.seen
+		}
+	})
 	c.host.loop.Command(c, core.Event{Kind: core.EventCancel}, nil)
-	return &waitError{&Error{Name: c.name, Seen: seen, of: c.subject()}, context.Cause(ctx)}
+	return &waitError{over, context.Cause(ctx)}
 }
 
 // finish gives it back, and waits for the end: nil if that is a good one.
@@ -154,19 +165,18 @@ func (c *claim) Hear(a *core.Action) (last bool) {
 
 // waits takes whom the claim waits for, at first and at each change.
 func (c *claim) waits(a *core.Action) {
-	if a.Observed == nil {
+	ask := c.asking
+	if a.Observed == nil || ask == nil {
 		return
 	}
 	seen := c.host.waitedFor(c.name, a.Observed)
-	c.mu.Lock()
-	c.seen = &seen
-	c.mu.Unlock()
-	if c.own != nil && c.own.context().Err() == nil {
-		c.refusal = &Error{Kind: NotAcquired, Name: c.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
+	ask.seen = &seen
+	if ask.own != nil && ask.own.context().Err() == nil {
+		ask.refusal = &Error{Kind: NotAcquired, Name: c.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
 		c.host.loop.Later(func() { c.host.loop.Command(c, core.Event{Kind: core.EventCancel}, nil) })
 		return
 	}
-	if tell := c.onWaiting; tell != nil {
+	if tell := ask.onWaiting; tell != nil {
 		c.host.loop.Later(func() { tell(seen) })
 	}
 }
@@ -183,9 +193,6 @@ func (c *claim) held(a *core.Action) {
 	switch {
 	case !again:
 		c.host.recordHeld(&c.tenure, a)
-		c.mu.Lock()
-		c.seen = nil
-		c.mu.Unlock()
 		c.settle()
 	case silent:
 		c.tellContact(true)
@@ -194,9 +201,9 @@ func (c *claim) held(a *core.Action) {
 
 // settle wakes the caller that asks.
 func (c *claim) settle() {
-	if c.settled != nil {
-		c.host.loop.Signal(c.settled)
-		c.settled = nil
+	if c.asking != nil {
+		c.host.loop.Signal(c.asking.settled)
+		c.asking = nil
 	}
 }
 
@@ -218,8 +225,8 @@ func (c *claim) refused(a *core.Action) {
 	if a.Protocol != 0 {
 		c.protocol = a.Protocol
 	}
-	if a.Reason == core.ReasonCancelled && c.refusal != nil {
-		c.conclude(c.refusal)
+	if a.Reason == core.ReasonCancelled && c.asking != nil && c.asking.refusal != nil {
+		c.conclude(c.asking.refusal)
 		return
 	}
 	c.conclude(c.failed(NotAcquired, a))

@@ -68,7 +68,7 @@ func (h *Host) acquire(ctx context.Context, name string, opts *AcquireOptions, w
 		return nil, h.refuse(command, fmt.Errorf("mopslock: host: wait %v: not negative; 0 is until it is held", opts.Wait))
 	}
 	c := h.newClaim(ctx, telemetry.Lease, &terms)
-	c.onWaiting = opts.OnWaiting
+	c.asking.onWaiting = opts.OnWaiting
 	command.Body = h.memory.Recall(name)
 	if err := c.ask(ctx, command); err != nil {
 		return nil, err

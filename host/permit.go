@@ -108,7 +108,7 @@ func (p *Permit) FencingToken() uint64 { return uint64(p.of.token) }
 func (p *Permit) Session() string { return p.of.session }
 
 // Weight is how many permits it takes.
-func (p *Permit) Weight() int { return p.of.weight }
+func (p *Permit) Weight() int { return int(p.of.weight) }
 
 // Total is how many permits were held on the name when it was let in, with it and
 // with those that were let in together.
@@ -151,7 +151,7 @@ func (h *Host) acquirePermit(ctx context.Context, name string, view View, opts *
 		return nil, h.refuse(core.Event{Kind: core.EventPermit, Capacity: 1, Width: 1, Label: []byte(opts.Label), Terms: &terms}, err)
 	}
 	c := h.newClaim(ctx, telemetry.Permit, &terms)
-	c.onWaiting, c.weight = opts.OnWaiting, max(1, opts.Weight)
+	c.asking.onWaiting, c.weight = opts.OnWaiting, max(1, fitting(opts.Weight))
 	err := c.ask(ctx, core.Event{
 		Kind: core.EventPermit, Wait: wait, Label: []byte(opts.Label), Terms: &terms,
 		Capacity: uint32(view.Capacity), Width: uint32(view.Width), Weight: fitting(opts.Weight), Spare: fitting(opts.Spare),

@@ -20,7 +20,6 @@ type tenure struct {
 	host  *Host
 	of    loop.Claim // by which it is held
 	name  string
-	kind  telemetry.Kind
 	epoch atomic.Uint64 // the newest that is known
 
 	mu     sync.Mutex
@@ -30,15 +29,17 @@ type tenure struct {
 	over   bool                    // err is the last word
 }
 
-// facts are known when it is held, and do not change then.
+// facts are known when it is held, and do not change then. They are in the order in which they take
+// the least room.
 type facts struct {
 	protocol core.Protocol
+	kind     telemetry.Kind
+	weight   uint32 // of a permit, with total: so much was held when it was let in
 	ttl      core.TTL
 	holder   string
 	token    core.Epoch
 	session  string // the id of the one on which it stands, or ""
 	acquired int64  // wall
-	weight   int    // of a permit, with total: so much was held when it was let in
 	total    uint64
 }
 
@@ -47,6 +48,9 @@ func (t *tenure) hold(a *core.Action) {
 	if t.holder == "" {
 		t.protocol, t.ttl = a.Protocol, t.ttl.Under(a.Protocol)
 		t.holder, t.token, t.session, t.acquired, t.total = string(a.Holder), a.Token, a.Session, a.Wall, a.Total
+		if s := t.host.heard.sessions[a.On]; s != nil {
+			t.session = s.id // one text for all that stand on it
+		}
 	}
 	t.epoch.Store(uint64(a.Epoch))
 	t.believe(a)

@@ -30,16 +30,21 @@ func New(log *slog.Logger, provider metric.MeterProvider, clock Clock) (*Recorde
 }
 
 // Kind is the sort of thing that is counted.
-type Kind string
+type Kind uint8
 
 // The kinds.
 const (
-	Lease      Kind = "lease"
-	Companion  Kind = "companion"
-	Permit     Kind = "permit"
-	Session    Kind = "session"
-	Invocation Kind = "invocation"
+	Lease Kind = iota
+	Companion
+	Permit
+	Session
+	Invocation
 )
+
+// String is the kind as the text of an attribute.
+func (k Kind) String() string {
+	return [...]string{"lease", "companion", "permit", "session", "invocation"}[k]
+}
 
 // Holding is what is held, renewed or lost. Texts from other processes must be printable.
 type Holding struct {
@@ -54,7 +59,7 @@ type Holding struct {
 }
 
 func (h *Holding) labels() labels {
-	return labels{kind: string(h.Kind), protocol: protocolText(h.Protocol)}
+	return labels{kind: h.Kind.String(), protocol: protocolText(h.Protocol)}
 }
 
 // Messages whose events the caller also learns.
@@ -81,7 +86,7 @@ func (r *Recorder) Ask(kind Kind) Question {
 	if r.meter == nil {
 		return Question{}
 	}
-	r.meter.change(r.meter.waitings, 1, labels{kind: string(kind)})
+	r.meter.change(r.meter.waitings, 1, labels{kind: kind.String()})
 	return Question{r, kind, r.now()}
 }
 
@@ -92,9 +97,9 @@ func (q Question) Answer(protocol core.Protocol, outcome string) {
 		return
 	}
 	m := q.of.meter
-	m.change(m.waitings, -1, labels{kind: string(q.kind)})
+	m.change(m.waitings, -1, labels{kind: q.kind.String()})
 	if outcome != "" {
-		m.seconds(m.acquire, q.of.now()-q.begun, labels{kind: string(q.kind), protocol: protocolText(protocol), outcome: outcome})
+		m.seconds(m.acquire, q.of.now()-q.begun, labels{kind: q.kind.String(), protocol: protocolText(protocol), outcome: outcome})
 	}
 }
 
