@@ -22,7 +22,7 @@ type Engine interface {
 type Native struct{}
 
 // New implements Engine.
-func (Native) New(cfg core.Config) (core.Stepper, error) { return machines.NewStepper(cfg) }
+func (Native) New(cfg core.Config) (core.Stepper, error) { return machines.New(cfg) }
 
 // Drop implements Engine.
 func (Native) Drop(core.Stepper) {}

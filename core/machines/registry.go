@@ -33,7 +33,7 @@ func (r *Registry) New(dst, config []byte) (Handle, []byte) {
 	err := core.DecodeConfig(config, &cfg)
 	var m core.Stepper
 	if err == nil {
-		m, err = newKept(cfg)
+		m, err = New(cfg)
 	}
 	if err != nil {
 		return 0, core.AppendError(dst, err)
@@ -47,8 +47,8 @@ func (r *Registry) New(dst, config []byte) (Handle, []byte) {
 }
 
 // Step gives an input to a machine and appends its answer to dst. After an
-// error the machine is as it was before. Step allocates only for an error, if dst
-// has no room, and when a lease begins to rest or wakes (NewStepper).
+// error the machine is as it was before. Step allocates only for an error, and if dst
+// has no room.
 func (r *Registry) Step(dst []byte, h Handle, input []byte) []byte {
 	k := r.kept[h]
 	if k == nil {
@@ -63,7 +63,7 @@ func (r *Registry) Step(dst []byte, h Handle, input []byte) []byte {
 		actions, err = k.machine.Step(now, ev)
 	}
 	if k.err = err; err == nil {
-		k.actions = still(k.machine, actions)
+		k.actions = actions
 	}
 	return k.appendTo(dst)
 }

@@ -151,28 +151,3 @@ func TestRegistryListAllocatesNothing(t *testing.T) {
 		t.Errorf("room for %d entries, of which %d are in use", cap(r.room), len(r.room))
 	}
 }
-
-// What is kept by messages rests as well, and says again what it said last.
-func TestRegistryRests(t *testing.T) {
-	cfg := core.Config{
-		Machine: core.MachineLease, Terms: core.Terms{Protocol: core.ProtocolStrict, Name: "n", OnSession: true}, OwnStore: true,
-		Host: "h", PID: "1", Seed: [16]byte{1},
-	}
-	var r Registry
-	h, _ := r.New(nil, core.AppendConfig(nil, &cfg))
-	var answer []byte
-	for i, ev := range []core.Event{
-		{Kind: core.EventAcquire},
-		{Kind: core.EventAnswer, Request: 1, Outcome: core.OutcomeYes},
-		{Kind: core.EventAnswer, Request: 2, Outcome: core.OutcomeYes},
-	} {
-		ev.Session, ev.SessionUntil = []byte("s"), int64(core.Second)*60
-		answer = r.Step(nil, h, core.AppendInput(nil, core.Instant{Mono: int64(1 + i), Wall: worldStart}, &ev))
-	}
-	if k := r.kept[h]; k.machine.(*sleeper).lease != nil || cap(k.actions) != len(k.actions) {
-		t.Errorf("it does not rest: %+v", k)
-	}
-	if again := r.Again(nil, h); !bytes.Equal(again, answer) {
-		t.Errorf("again: %x, not %x", again, answer)
-	}
-}
