@@ -283,7 +283,7 @@ typedef struct mopslock_open_options {
 	const char *engine;
 	int64_t timeout_ns; /* 0: no limit. Some clouds look for credentials on the network,
 	                     * and the first "wasm" compiles */
-	int32_t in_flight;  /* requests under way at once; 0: 64 */
+	int32_t in_flight;  /* requests under way at once, 2 or more; 0: 64 */
 	int32_t reserved;   /* 0 */
 } mopslock_open_options;
 

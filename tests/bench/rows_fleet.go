@@ -10,7 +10,7 @@ var (
 	lockHeld  = trialOf(goBench{"tests/bench", "LockHeld"}).figure("ns/p99.9", inTime)
 
 	fleetRows = []row{
-		{what: "10,000 leases held, memory of a lease", ours: fleet.figure("B/lease", inBytes), budget: atMost(1024), rounds: 1},
+		{what: "10,000 leases held, memory of a lease", ours: fleet.figure("B/lease", inBytes), budget: atMost(1536), rounds: 1},
 		{what: "10,000 leases held, goroutines of a lease", ours: fleet.figure("goroutines/lease", inNumber), budget: atMost(0), rounds: 1},
 		{
 			what: "10,000 leases held, requests in an interval / one put each", budget: times(1. / 5000), rounds: 1,

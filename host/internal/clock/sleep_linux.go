@@ -1,23 +1,27 @@
 package clock
 
 import (
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// PreciseSleep returns a sleep as exact as the kernel's, to some 10 µs. Go's timers use
-// epoll, which counts whole milliseconds: a timer of 1.1 ms fires after 2 ms. A thread's
-// sleeps end up to 50 µs late, by its timer slack, which is taken off for this one. A signal
-// ends the sleep early, so the caller must also have a timer.
+// late is how late a sleep of the kernel's may end: the slack of a thread's timer is 50 µs, and
+// then the thread has to wake.
+const late = 100 * time.Microsecond
+
+// PreciseSleep returns a sleep that ends within a few microseconds. Go's timers use epoll,
+// which counts whole milliseconds: a timer of 1.1 ms fires after 2 ms. The kernel's sleeps are
+// late by a part of late, so the last of the time is spent awake.
 func PreciseSleep() func(time.Duration) {
 	return func(d time.Duration) {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-		defer func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) }() // the default again
-		ts := unix.NsecToTimespec(d.Nanoseconds())
-		_ = unix.Nanosleep(&ts, nil)
+		end := suspendedTime() + int64(d)
+		if d > late {
+			ts := unix.NsecToTimespec(int64(d - late))
+			for unix.Nanosleep(&ts, &ts) == unix.EINTR { // as by the runtime's own signals
+			}
+		}
+		for suspendedTime() < end {
+		}
 	}
 }
