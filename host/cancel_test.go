@@ -311,3 +311,37 @@ func TestCallsAfterClose(t *testing.T) {
 		w.same("forgotten", p.tasks(), 0)
 	})
 }
+
+// silentUnit is a store on a mount that has died: it does not even say how fine its stamps are.
+type silentUnit struct {
+	*fakeStore
+	dead chan struct{}
+}
+
+func (s silentUnit) StampUnit() time.Duration {
+	<-s.dead
+	return time.Nanosecond
+}
+
+// A store that dies before the first claim strands nobody, and hangs no Close.
+func TestDeadBeforeTheFirstClaim(t *testing.T) {
+	bubble(t, func(w *world) {
+		dead := make(chan struct{})
+		defer close(dead)
+		s := silentUnit{newFakeStore(w.backend), dead}
+		h := &Host{}
+		opened := beside(func() error {
+			var err error
+			h, err = New(s, &Options{Clock: &fakeClock{start: time.Now()}, Memory: "-"})
+			return err
+		})
+		w.ok(<-opened)
+		begun := time.Now()
+		for range 3 {
+			w.says(errOf(h.Acquire(background, "n", nil)), &Error{Kind: NotAcquired, Reason: core.ReasonUnreachable}, `lease "n" not acquired: the store does not answer`)
+			w.is(errOf(h.Inspect(background, "n")), &Error{Kind: NotAcquired, Reason: core.ReasonUnreachable})
+		}
+		w.ok(h.Close(background))
+		w.within("after", time.Since(begun), 6*storePatience, 6*storePatience)
+	})
+}

@@ -18,9 +18,13 @@ type driver struct{ *Host }
 
 // Config implements loop.Host.
 func (d driver) Config() (core.Config, error) {
+	unit, ok := d.units.ask(d.store.StampUnit)
+	if !ok {
+		return core.Config{}, &Error{Kind: NotAcquired, Reason: core.ReasonUnreachable, Class: core.ClassUnreachable}
+	}
 	_, watches := d.store.(store.Watcher)
 	cfg := core.Config{
-		Machine: core.MachineClient, StampUnit: d.store.StampUnit(), Boot: d.terms.boot, OwnStore: d.terms.own, Probes: true,
+		Machine: core.MachineClient, StampUnit: unit, Boot: d.terms.boot, OwnStore: d.terms.own, Probes: true,
 		Samples: d.terms.samples, Watches: watches, Remembers: d.memory.Remembers(),
 		InFlight: uint64(d.terms.inFlight), Transfers: transfers,
 		Host: d.terms.host, PID: d.terms.pid, TID: uint64(os.Getpid()),
@@ -178,18 +182,17 @@ func (d driver) Watch(key string, changed func()) (stop func(), ok bool) {
 	return stop, err == nil
 }
 
-// Prompt implements loop.Host. In memory all calls end at once. So do those on a file system that this kernel
-// alone writes, but for a create, which waits for the disk.
-func (d driver) Prompt(verb core.ActionKind) bool {
-	return d.terms.prompt && (verb != core.ActionCreate || d.terms.inMemory) && !loop.IsTransfer(verb)
-}
+// Prompt implements loop.Host. In memory all calls end at once. On a disk that hangs, or a file
+// system that is frozen for a backup, they do not.
+func (d driver) Prompt(verb core.ActionKind) bool { return d.terms.inMemory && !loop.IsTransfer(verb) }
 
 // Keep implements loop.Host.
 func (d driver) Keep(name string, body []byte) { d.memory.Keep(name, body) }
 
 // Say implements loop.Host: it takes what is said of a session, and of the store.
 func (d driver) Say(a *core.Action) {
-	s, cause := d.heard.sessions[a.On], d.loop.Cause()
+	s := d.heard.sessions[a.On]
+	cause, _ := d.loop.Cause()
 	switch a.Kind {
 	case core.ActionHeld:
 		s = &session{id: string(a.Holder), ttl: a.TTL}

@@ -20,7 +20,7 @@ func (h *Host) failure(e *Error, a *core.Action, protocol core.Protocol) error {
 		case e.Class == core.ClassNone:
 			e.Err = nil
 		case e.Err == nil: // it was asked for several: a session, a semaphore, how the store is
-			e.Err = h.loop.Cause()
+			_, e.Err = h.loop.Cause()
 		}
 	}
 	switch a.Reason {

@@ -78,8 +78,8 @@ type Clock interface {
 
 const (
 	defaultInFlight = 64
-	// orderlyPatience is how long a Host waits to hear whether its store is orderly.
-	orderlyPatience = time.Second
+	// storePatience is how long a Host waits to hear what its store is like.
+	storePatience = time.Second
 )
 
 // Host holds leases on one store. Its methods may be called from any goroutine.
@@ -96,6 +96,7 @@ type Host struct {
 	loop      *loop.Loop
 	heard     heard
 	terms     clientTerms
+	units     question[time.Duration] // the resolution of the store's stamps
 
 	reached    atomic.Bool
 	panicked   atomic.Bool // a driver did, and that was logged
@@ -114,8 +115,7 @@ type clientTerms struct {
 	boot     string // whose clock may judge other processes' leases, or ""
 	samples  bool   // the store's stamps are of a clock that may be relied on
 	own      bool   // nothing stands between us and the store: a directory, or memory
-	prompt   bool   // calls end at once: memory, or a file system that this kernel alone writes
-	inMemory bool
+	inMemory bool   // its calls wait for no network and no disk
 	place    string // store.Place of the URL
 	// host and pid tell people who has written a record.
 	host, pid string
@@ -159,12 +159,14 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 	}
 	h := &Host{store: s, url: url, clock: opts.Clock, rand: opts.Rand, log: opts.Logger}
 	h.heard.sessions = map[uint64]*session{}
-	h.terms = clientTerms{inFlight: cmp.Or(opts.InFlight, defaultInFlight), boot: opts.Boot, samples: samplesStoreClock(s), pid: strconv.Itoa(os.Getpid())}
+	h.terms = clientTerms{inFlight: cmp.Or(opts.InFlight, defaultInFlight), boot: opts.Boot, samples: h.samplesStoreClock(), pid: strconv.Itoa(os.Getpid())}
 	h.terms.place = store.Place(url)
-	orderly := isOrderly(s)
+	place, _ := s.(store.Orderly)
+	orderly := place != nil && patiently(place.Orderly)
+	kept, _ := s.(store.Memory)
 	_, directory := store.Unguarded(s).(*local.Store)
-	h.terms.inMemory = strings.HasPrefix(url, "mem:")
-	h.terms.own, h.terms.prompt = directory || h.terms.inMemory, orderly || h.terms.inMemory
+	mem := strings.HasPrefix(url, "mem:")
+	h.terms.own, h.terms.inMemory = directory || mem, mem || kept != nil && patiently(kept.InMemory)
 	name, _ := os.Hostname()
 	h.terms.host = hostName(name)
 	h.quiet = opts.Logger == nil && opts.Meter == nil
@@ -223,29 +225,58 @@ func boots(s store.Store, orderly bool) (remembers, judges string) {
 	return remembers, judges
 }
 
-// isOrderly asks a store. One that does not say in time, as on a dead mount, is not.
-func isOrderly(s store.Store) bool {
-	place, ok := s.(store.Orderly)
-	if !ok {
-		return false
+// question is something that a store is asked about itself, by one goroutine at a time: on a
+// dead mount the answer does not come.
+type question[T any] struct {
+	mu    sync.Mutex
+	asked *answer[T] // under way
+}
+
+type answer[T any] struct {
+	come chan struct{}
+	is   T
+}
+
+// ask waits for the answer for a second; ok is false if none has come.
+func (q *question[T]) ask(store func() T) (is T, ok bool) {
+	q.mu.Lock()
+	asked := q.asked
+	if asked == nil {
+		asked = &answer[T]{come: make(chan struct{})}
+		q.asked = asked
+		go func() {
+			asked.is = store()
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.asked = nil
+			close(asked.come)
+		}()
 	}
-	orderly := make(chan bool, 1)
-	go func() { orderly <- place.Orderly() }()
-	ctx, cancel := loop.Within(context.Background(), orderlyPatience)
+	q.mu.Unlock()
+	ctx, cancel := loop.Within(context.Background(), storePatience)
 	defer cancel()
 	select {
-	case is := <-orderly:
-		return is
+	case <-asked.come:
+		return asked.is, true
 	case <-ctx.Done():
-		return false
+		return is, false
 	}
 }
 
-// samplesStoreClock reports whether a store's stamps are of a clock that can be relied
+// patiently is what a store says of itself, or false if it does not in time.
+func patiently(ask func() bool) bool {
+	is, ok := new(question[bool]).ask(ask)
+	return ok && is
+}
+
+// samplesStoreClock reports whether the store's stamps are of a clock that can be relied
 // on: there are stamps, and nobody sets that clock while leases are held.
-func samplesStoreClock(s store.Store) bool {
-	steps, _ := store.ClockSteps(s)
-	return !steps && s.StampUnit() > 0
+func (h *Host) samplesStoreClock() bool {
+	if steps, _ := store.ClockSteps(h.store); steps {
+		return false
+	}
+	unit, _ := h.units.ask(h.store.StampUnit)
+	return unit > 0
 }
 
 // hostName is a name as records have it: UTF-8, and without what macOS adds.

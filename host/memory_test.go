@@ -104,7 +104,7 @@ func TestBootIsForTheOrderly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := orderlyStore{newFakeStore(newBackend()), place.tells}
-				remembers, judges := boots(s, isOrderly(s))
+				remembers, judges := boots(s, patiently(s.Orderly))
 				if remembers != clock.Boot() || judges != "" != place.judges {
 					t.Errorf("judges by %q, remembers by %q", judges, remembers)
 				}

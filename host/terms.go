@@ -72,6 +72,9 @@ func (h *Host) begin(c loop.Claim, command core.Event, by *loop.Caller) error {
 	if errors.Is(err, loop.ErrClosed) {
 		return ErrClosed
 	}
+	if e, ok := errors.AsType[*Error](err); ok { // the store does not say what it is like
+		e.Name = command.Terms.Name
+	}
 	return err
 }
 
@@ -82,7 +85,8 @@ func (h *Host) refuse(command core.Event, also error) error {
 		return err
 	}
 	command.Claim, command.Wait = 1, 0
-	cfg := core.Config{Machine: core.MachineClient, StampUnit: h.store.StampUnit(), Seed: [16]byte{1}}
+	unit, _ := h.units.ask(h.store.StampUnit)
+	cfg := core.Config{Machine: core.MachineClient, StampUnit: unit, Seed: [16]byte{1}}
 	client, err := machines.New(cfg) // of no engine: it says what is wrong, and asks nothing
 	if err == nil {
 		_, err = client.Step(h.clock.Now(), command)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -66,8 +67,13 @@ func Unguarded(s Store) Store {
 func recovered(op, key string, err *error) {
 	if value := recover(); value != nil {
 		*err = Fail(op, key, core.ClassOther, &PanicError{Value: value, Stack: debug.Stack()})
+	} else if e, ok := (*err).(*Error); ok && (e == nil || e.Err == nil) { //nolint:errorlint // errors.As would ask the nil, which is no nil of error
+		*err = Fail(op, key, core.ClassOther, errNothing)
 	}
 }
+
+// errNothing stands for an *Error of a driver that has no cause.
+var errNothing = errors.New("the store's driver gave an error that says nothing")
 
 // answered asks a store what it is like. One that panics has answered unless, which promises
 // nothing.
@@ -153,6 +159,12 @@ func (g guard) ClockSteps() (steps bool, why string) {
 func (g guard) Orderly() bool {
 	place, ok := g.of.(Orderly)
 	return ok && answered(false, place.Orderly)
+}
+
+// InMemory implements Memory.
+func (g guard) InMemory() bool {
+	place, ok := g.of.(Memory)
+	return ok && answered(false, place.InMemory)
 }
 
 type guardedStreams struct{ of Streamer }

@@ -152,3 +152,22 @@ func TestGuardHidesNothing(t *testing.T) {
 		}
 	}
 }
+
+// mute is a store whose errors say nothing.
+type mute struct{ unsure }
+
+func (mute) Get(context.Context, string) (Object, error) { return Object{}, (*Error)(nil) }
+func (mute) Put(context.Context, string, []byte, string) error {
+	return &Error{Op: "put"}
+}
+
+// An error that says nothing, as a nil of a typed variable, is one that can be asked and shown.
+func TestGuardOfErrorsThatSayNothing(t *testing.T) {
+	s := Guard(mute{})
+	_, err := s.Get(t.Context(), "k")
+	for _, err := range []error{err, s.Put(t.Context(), "k", nil, "")} {
+		if errors.Is(err, ErrAbsent) || ClassIn(err) != core.ClassOther || !strings.Contains(err.Error(), "says nothing") {
+			t.Error(err)
+		}
+	}
+}

@@ -123,6 +123,13 @@ type Orderly interface {
 	Orderly() bool
 }
 
+// Memory is implemented by stores that may lie in this machine's memory alone. InMemory
+// reports whether this one does: its calls wait for no network and no disk, so they end at
+// once, whatever happens. It may do I/O, and hang.
+type Memory interface {
+	InMemory() bool
+}
+
 // Object is what Get found.
 type Object struct {
 	// Body is the object's bytes, at most MaxBody of them. The caller may change it.

@@ -26,6 +26,14 @@ func newEnding() (e ending) {
 	return e
 }
 
+// tooLate is why no claim begins any more, or nil.
+func (e *ending) tooLate() error {
+	if e.closing {
+		return ErrClosed
+	}
+	return nil
+}
+
 // hangGrace is what a Close whose ctx has ended gives to calls that were just cancelled.
 const hangGrace = time.Second
 

@@ -23,7 +23,6 @@ package loop
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -151,39 +150,20 @@ func New(o Options) *Loop {
 	}
 }
 
-// Caller is one that waits for its claim: until Done is closed, or Ctx ends.
-type Caller struct {
-	Ctx  context.Context
-	Done <-chan struct{}
-}
-
-func (c *Caller) waits() bool {
-	select {
-	case <-c.Done:
-		return false
-	default:
-		return c.Ctx.Err() == nil
-	}
-}
-
 // Begin gives the client the command that begins a claim. The error is a *core.Error if
 // something is wrong with the command, ErrClosed, or that of an engine which makes no
 // client. There is no claim then. A caller that waits for the claim may make its requests;
 // nil is none.
 func (l *Loop) Begin(c Claim, ev core.Event, by *Caller) error {
-	l.mu.Lock()
+	err := l.open()
 	defer l.unlockBy(c, by)
-	if l.ending.closing {
-		return ErrClosed
-	}
-	if err := l.open(); err != nil {
+	if err != nil {
 		return err
 	}
 	l.last++
 	ev.Claim, c.numbered().number = l.last, l.last
 	l.claims[ev.Claim] = c
-	err := l.step(ev)
-	if err != nil {
+	if err = l.step(ev); err != nil {
 		delete(l.claims, ev.Claim)
 	}
 	return err
@@ -212,9 +192,9 @@ func (l *Loop) CatchUp() {
 	l.passTime()
 }
 
-// Cause is why the latest request that failed has failed, or nil. It is to be read under the
-// lock.
-func (l *Loop) Cause() error { return l.requests.cause }
+// Cause is why the latest request that failed has failed, or nil; shared is that of the latest for
+// what claims share. They are to be read under the lock.
+func (l *Loop) Cause() (cause, shared error) { return l.requests.cause, l.requests.shared }
 
 // Do runs what a claim hears of itself under the lock.
 func (l *Loop) Do(do func()) {
@@ -237,13 +217,20 @@ func (l *Loop) Claims() int {
 	return len(l.claims) + len(l.stranded.claims)
 }
 
-// open makes the client, if there is none.
+// open takes the lock, and makes the client if there is none. For its Config the store may be
+// asked, so that is made without the lock.
 func (l *Loop) open() error {
-	if l.client != nil {
-		return nil
+	l.mu.Lock()
+	if l.client != nil || l.ending.closing {
+		return l.ending.tooLate()
 	}
+	l.mu.Unlock()
 	cfg, err := l.host.Config()
-	if err != nil {
+	l.mu.Lock()
+	switch {
+	case l.client != nil || l.ending.closing:
+		return l.ending.tooLate()
+	case err != nil:
 		return err
 	}
 	client, err := l.engine.New(cfg)
@@ -349,6 +336,8 @@ func (l *Loop) answer(r *Request, ev *core.Event, err error) {
 		l.requests.cause = err
 		if r.Claim != nil {
 			r.Claim.numbered().cause = err
+		} else if r.Action.Claim == 0 {
+			l.requests.shared = err
 		}
 	}
 	l.host.Answered(r, ev, err)
@@ -376,48 +365,6 @@ func (l *Loop) GiveUp(r *Request, why error) {
 // unlock ends a turn of who is no worker.
 func (l *Loop) unlock() {
 	l.leave(nil, false)
-}
-
-// unlockBy ends a turn of a caller, which is the worker of its claim where calls end at once.
-func (l *Loop) unlockBy(c Claim, by *Caller) {
-	if by == nil || l.ending.over {
-		l.unlock()
-		return
-	}
-	l.busy++
-	r, nap := l.leave(c, true)
-	for r != nil && r.Claim == c && l.host.Prompt(r.Kind) || r == nil && nap > 0 && nap <= callersNap {
-		if !by.waits() {
-			break
-		}
-		r, nap = l.turn(r, nap)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if r != nil || nap > 0 {
-		l.spawn(func() { l.work(r, nap) })
-	}
-	l.rested()
-}
-
-// spawn runs something on a goroutine of its own, for which Close waits. It is called under
-// the lock.
-func (l *Loop) spawn(do func()) {
-	l.busy++
-	go func() {
-		do()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.rested()
-	}()
-}
-
-// rested takes that a goroutine has nothing more to do.
-func (l *Loop) rested() {
-	if l.busy--; l.busy == 0 && l.ending.idle != nil {
-		close(l.ending.idle)
-		l.ending.idle = nil
-	}
 }
 
 // leave ends a turn: it answers what was abandoned, begins requests, sets the timer and
@@ -456,39 +403,6 @@ func (l *Loop) begin(about Claim, works bool, now int64) (next *Request) {
 		l.spawn(func() { l.work(r, 0) })
 	}
 	return next
-}
-
-// work makes requests, one after the other, as long as each brings the next.
-func (l *Loop) work(r *Request, nap time.Duration) {
-	for r != nil || nap > 0 {
-		r, nap = l.turn(r, nap)
-	}
-}
-
-// turn makes a request, or sleeps for a moment, and takes what has come of it.
-func (l *Loop) turn(r *Request, nap time.Duration) (*Request, time.Duration) {
-	if r == nil {
-		l.alarm.sleep(nap)
-		l.mu.Lock()
-		l.alarm.naps = false
-		l.passTime()
-		return l.leave(nil, true)
-	}
-	ev, err := l.ask(r)
-	l.mu.Lock()
-	l.requests.end(r)
-	l.answer(r, &ev, err)
-	return l.leave(r.Claim, true)
-}
-
-// ask has the store do what a request says, unless it is too late for that: the process may
-// have been stopped since the request has got its slot.
-func (l *Loop) ask(r *Request) (core.Event, error) {
-	defer r.stop()
-	if r.Ctx.Err() != nil || l.clock.Now().Mono >= r.limit {
-		return unanswered(r), ErrSilent
-	}
-	return l.host.Ask(r)
 }
 
 // everybody lists the claims that have not ended, in the order in which they came.

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -469,6 +470,36 @@ func TestClose(t *testing.T) {
 type stuckClient struct{ core.Stepper }
 
 func (*stuckClient) Step(core.Instant, core.Event) ([]core.Action, error) { return nil, nil }
+
+// TestGoexit: a driver that ends the goroutine of its call takes no slot, and Close waits for nothing of it.
+func TestGoexit(t *testing.T) {
+	bubble(t, func(o *Options) { o.Slots = 1 }, func(w *world) {
+		c := w.claim()
+		w.client.step = func(_ core.Instant, ev core.Event) ([]core.Action, error) {
+			switch ev.Kind {
+			case core.EventAcquire:
+				return []core.Action{get(1, "first", time.Second)}, nil
+			case core.EventRelease:
+				return []core.Action{get(2, "second", time.Second)}, nil
+			}
+			return nil, nil
+		}
+		w.place.ask = func(r *Request) (core.Event, error) {
+			if r.Key == "first" {
+				runtime.Goexit()
+			}
+			return yes(r), nil
+		}
+		w.begin(c, nil)
+		time.Sleep(2 * time.Second)
+		w.loop.Command(c, core.Event{Kind: core.EventRelease}, nil)
+		synctest.Wait()
+		w.told(c, "first unknown", "second yes")
+		hangs, err := w.loop.Close(context.Background())
+		w.same("hangs", hangs, false)
+		w.same("closed", err, nil)
+	})
+}
 
 // TestWatches: the client is told once when a watch has begun, and of changes; and nothing of what the
 // store cannot watch. What is to be kept is kept beside the lock.

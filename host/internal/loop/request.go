@@ -87,6 +87,7 @@ type requests struct {
 	until        int64             // Mono: before it no request is to be given up
 	small, large slots             // some hours of transfer must not delay a renewal
 	cause        error             // why the latest that failed has failed
+	shared       error             // and the latest for what claims share: a session, how the store is
 }
 
 type slots struct{ free int }

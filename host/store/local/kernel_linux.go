@@ -25,11 +25,27 @@ var ours = map[uint32]bool{ // never written
 
 // isOurs reports whether only this kernel writes the file system of a path.
 func isOurs(path string) (bool, error) {
+	kind, err := fileSystem(path)
+	return ours[kind], err
+}
+
+// isMemory reports whether the file system of a path is in memory.
+func isMemory(path string) (bool, error) {
+	kind, err := fileSystem(path)
+	return kind == unix.TMPFS_MAGIC || kind == unix.RAMFS_MAGIC, err
+}
+
+// fileSystem is the number of that of a path, or 0.
+func fileSystem(path string) (uint32, error) {
 	var at unix.Statfs_t
 	for {
 		err := unix.Statfs(path, &at)
-		if err != unix.EINTR {
-			return err == nil && ours[uint32(at.Type)], err
+		switch err {
+		case nil:
+			return uint32(at.Type), nil
+		case unix.EINTR:
+		default:
+			return 0, err
 		}
 	}
 }

@@ -44,14 +44,16 @@ func TestOrderly(t *testing.T) {
 	}
 }
 
-// isOurs tells this kernel's own file systems from others.
+// isOurs tells this kernel's own file systems from others, and isMemory those in memory.
 func TestIsOurs(t *testing.T) {
 	for path, want := range map[string]bool{"/dev/shm": true, "/proc": false} {
 		if _, err := os.Stat(path); runtime.GOOS != "linux" || err != nil {
 			t.Skip("no such file systems here")
 		}
-		if got, err := isOurs(path); err != nil || got != want {
-			t.Errorf("%s: %t, %v", path, got, err)
+		for _, is := range []func(string) (bool, error){isOurs, isMemory} {
+			if got, err := is(path); err != nil || got != want {
+				t.Errorf("%s: %t, %v", path, got, err)
+			}
 		}
 	}
 	if _, err := isOurs(filepath.Join(t.TempDir(), "none")); runtime.GOOS == "linux" && !errors.Is(err, fs.ErrNotExist) {

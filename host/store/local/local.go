@@ -112,10 +112,15 @@ func (s *Store) ClockSteps() (steps bool, why string) {
 
 // Orderly implements store.Orderly: it is true on a file system that only this kernel
 // writes. There the clock is read right before the one system call that applies a write.
-// If the directory is not there yet, the one above it decides.
-func (s *Store) Orderly() bool {
+func (s *Store) Orderly() bool { return s.lies(s.isOurs) }
+
+// InMemory implements store.Memory.
+func (s *Store) InMemory() bool { return s.lies(isMemory) }
+
+// lies asks of the file system of the directory, or of the one above it if it is not there yet.
+func (s *Store) lies(on func(path string) (bool, error)) bool {
 	for dir := s.root; ; dir = filepath.Dir(dir) {
-		is, err := s.isOurs(dir)
+		is, err := on(dir)
 		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
 			return is
 		}
