@@ -29,7 +29,7 @@ func (d driver) Config() (core.Config, error) {
 		InFlight: uint64(d.terms.inFlight), Transfers: transfers,
 		Host: d.terms.host, PID: d.terms.pid, TID: uint64(os.Getpid()),
 	}
-	if _, err := io.ReadFull(d.rand, cfg.Seed[:]); err != nil {
+	if _, err := io.ReadFull(d.terms.rand, cfg.Seed[:]); err != nil {
 		return cfg, fmt.Errorf("mopslock: host: no randomness for ids: %w", err)
 	}
 	return cfg, nil

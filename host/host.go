@@ -88,7 +88,6 @@ type Host struct {
 	verbs     store.Store // the same, whose requests are counted
 	url       string
 	clock     Clock
-	rand      io.Reader
 	log       *slog.Logger
 	telemetry *telemetry.Recorder
 	quiet     bool // nobody wants to be told: there is neither a log nor a meter
@@ -112,11 +111,12 @@ type heard struct {
 // clientTerms are those of the client's Config that a Host finds out when it is made.
 type clientTerms struct {
 	inFlight int
-	boot     string // whose clock may judge other processes' leases, or ""
-	samples  bool   // the store's stamps are of a clock that may be relied on
-	own      bool   // nothing stands between us and the store: a directory, or memory
-	inMemory bool   // its calls wait for no network and no disk
-	place    string // store.Place of the URL
+	boot     string    // whose clock may judge other processes' leases, or ""
+	samples  bool      // the store's stamps are of a clock that may be relied on
+	own      bool      // nothing stands between us and the store: a directory, or memory
+	inMemory bool      // its calls wait for no network and no disk
+	place    string    // store.Place of the URL
+	rand     io.Reader // of its seeds
 	// host and pid tell people who has written a record.
 	host, pid string
 }
@@ -157,10 +157,12 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 	if opts.InFlight < 0 || opts.InFlight == 1 {
 		return nil, fmt.Errorf("mopslock: host: InFlight %d: at least 2, or 0 for %d", opts.InFlight, defaultInFlight)
 	}
-	h := &Host{store: s, url: url, clock: opts.Clock, rand: opts.Rand, log: opts.Logger}
+	h := &Host{store: s, url: url, clock: opts.Clock, log: opts.Logger}
 	h.heard.sessions = map[uint64]*session{}
-	h.terms = clientTerms{inFlight: cmp.Or(opts.InFlight, defaultInFlight), boot: opts.Boot, samples: h.samplesStoreClock(), pid: strconv.Itoa(os.Getpid())}
-	h.terms.place = store.Place(url)
+	h.terms = clientTerms{
+		inFlight: cmp.Or(opts.InFlight, defaultInFlight), boot: opts.Boot, rand: opts.Rand, samples: h.samplesStoreClock(),
+		place: store.Place(url), pid: strconv.Itoa(os.Getpid()),
+	}
 	place, _ := s.(store.Orderly)
 	orderly := place != nil && patiently(place.Orderly)
 	kept, _ := s.(store.Memory)
@@ -177,8 +179,8 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 			boot, h.terms.boot = boots(s, orderly)
 		}
 	}
-	if h.rand == nil {
-		h.rand = rand.Reader
+	if h.terms.rand == nil {
+		h.terms.rand = rand.Reader
 	}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)

@@ -133,7 +133,7 @@ func TestNewRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close(background)
-	h.rand = failingRand{}
+	h.terms.rand = failingRand{}
 	if _, err := h.Acquire(background, "n", lastWriter); !errors.Is(err, os.ErrPermission) {
 		t.Fatal(err)
 	}

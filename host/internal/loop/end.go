@@ -16,6 +16,7 @@ type ending struct {
 	over    bool          // no call begins any more
 	hangs   bool          // calls were left behind
 	forced  error         // why claims were left as they are
+	busy    int           // goroutines, and callers that make requests
 	idle    chan struct{} // closed when no goroutine is left; nil until somebody waits for that
 	done    chan struct{} // closed when it is over
 }
@@ -109,7 +110,7 @@ func (l *Loop) force(why error) {
 func (l *Loop) whenIdle() (idle <-chan struct{}, hangs bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.busy > 0 && l.ending.idle == nil {
+	if l.ending.busy > 0 && l.ending.idle == nil {
 		l.ending.idle = make(chan struct{})
 	}
 	return l.ending.idle, l.ending.hangs

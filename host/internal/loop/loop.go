@@ -13,10 +13,11 @@
 //	worker                              └► get ── lock, step, unlock ── put ── …
 //
 // A worker goes on with the next request of the claim whose answer it has brought. So a
-// claim that nobody contends for changes goroutines twice, however many requests it takes. Where
-// calls end at once (Host.Prompt), it changes goroutines not once: its caller is the worker until the claim is
-// settled or has to wait, and hands over what is left when its context has ended. Elsewhere no
-// caller makes a request: a store on a dead mount obeys no context, and its caller could not return.
+// claim that nobody contends for changes goroutines twice, however many requests it takes.
+// Where calls end at once (Host.Prompt) it changes goroutines not once: its caller is the
+// worker until the claim is settled or has to wait, and hands over what is left when its
+// context has ended. Elsewhere no caller makes a request: a store on a dead mount obeys no
+// context, and its caller could not return.
 //
 // What it does not do: it decides nothing that the client can decide, and retries nothing.
 package loop
@@ -135,7 +136,6 @@ type Loop struct {
 	files    queue // what is kept for the next process
 	alarm    alarm
 	ending   ending
-	busy     int // goroutines, and callers that make requests
 }
 
 // ErrClosed is returned for a claim that comes too late.

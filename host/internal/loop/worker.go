@@ -24,11 +24,11 @@ func (c *Caller) waits() bool {
 
 // unlockBy ends a turn of a caller, which is the worker of its claim where calls end at once.
 func (l *Loop) unlockBy(c Claim, by *Caller) {
-	if by == nil || l.ending.over {
+	if by == nil || l.ending.over || !l.host.Prompt(core.ActionGet) {
 		l.unlock()
 		return
 	}
-	l.busy++
+	l.ending.busy++
 	r, nap := l.leave(c, true)
 	for r != nil && r.Claim == c && l.host.Prompt(r.Kind) || r == nil && nap > 0 && nap <= callersNap {
 		if !by.waits() {
@@ -90,7 +90,7 @@ func (l *Loop) ask(r *Request) (core.Event, error) {
 // spawn runs something on a goroutine of its own, for which Close waits. It is called under
 // the lock.
 func (l *Loop) spawn(do func()) {
-	l.busy++
+	l.ending.busy++
 	go func() {
 		defer func() { // also if a driver ends the goroutine
 			l.mu.Lock()
@@ -103,7 +103,7 @@ func (l *Loop) spawn(do func()) {
 
 // rested takes that a goroutine has nothing more to do.
 func (l *Loop) rested() {
-	if l.busy--; l.busy == 0 && l.ending.idle != nil {
+	if l.ending.busy--; l.ending.busy == 0 && l.ending.idle != nil {
 		close(l.ending.idle)
 		l.ending.idle = nil
 	}
