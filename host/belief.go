@@ -46,9 +46,6 @@ func (b *belief) believe(a *core.Action, on *session) {
 		b.own.Store(a.At)
 		return
 	}
-	if on == nil { // a fix: not one moment may pass in which the session's deadline counts
-		b.on.Store(nil)
-	}
 	b.own.Store(a.At)
 	b.on.Store(on)
 }

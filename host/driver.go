@@ -58,9 +58,6 @@ func (d driver) Ask(r *loop.Request) (core.Event, error) {
 		if refused, ok := errors.AsType[*store.Error](err); ok { // by anybody's driver
 			event.RetryAfter = min(max(0, refused.RetryAfter), store.MaxRetryAfter)
 		}
-		if event.Class > core.ClassUnsupported {
-			event.Class = core.ClassOther
-		}
 		if errors.Is(err, errors.ErrUnsupported) {
 			event.Class = core.ClassUnsupported
 		}

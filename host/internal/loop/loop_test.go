@@ -125,6 +125,11 @@ type bubbled struct{ begun time.Time }
 
 func (c bubbled) Now() core.Instant { return core.Instant{Mono: int64(time.Since(c.begun))} }
 
+// counting is a clock that goes on by one with each reading.
+type counting struct{ atomic.Int64 }
+
+func (c *counting) Now() core.Instant { return core.Instant{Mono: c.Add(1)} }
+
 // world is a Loop with all that it is made of.
 type world struct {
 	*testing.T
@@ -203,7 +208,7 @@ func TestMore(t *testing.T) {
 // TestClocks: all that step the client read the clocks under the lock, so no time goes back.
 func TestClocks(t *testing.T) {
 	l := &world{T: t, client: &script{t: t, step: func(core.Instant, core.Event) ([]core.Action, error) { return nil, nil }}, place: &place{}}
-	l.loop = New(Options{Host: l.place, Engine: l.client, Clock: bubbled{time.Now()}, Slots: 1})
+	l.loop = New(Options{Host: l.place, Engine: l.client, Clock: &counting{}, Slots: 1})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -28,9 +28,6 @@ type Request struct {
 	late      atomic.Bool        // it was given up
 }
 
-// IsAbandoned reports whether nobody wants the answer any more: the call was cancelled.
-func (r *Request) IsAbandoned() bool { return errors.Is(r.Ctx.Err(), context.Canceled) }
-
 // stop ends the call, if the store obeys that.
 func (r *Request) stop() {
 	if r.cancel != nil {
@@ -71,8 +68,8 @@ func IsTransfer(verb core.ActionKind) bool {
 	return verb == core.ActionCreateResult || verb == core.ActionPutResult
 }
 
-// IsRead reports whether a request changes nothing.
-func IsRead(verb core.ActionKind) bool {
+// isRead reports whether a request changes nothing.
+func isRead(verb core.ActionKind) bool {
 	return verb == core.ActionGet || verb == core.ActionExists || verb == core.ActionList
 }
 
@@ -139,7 +136,7 @@ func (q *requests) abandon(id core.RequestID, now int64) {
 	}
 	r.abandoned = true
 	r.stop()
-	if IsRead(r.Kind) || r.cancel == nil {
+	if isRead(r.Kind) || r.cancel == nil {
 		q.abandoned = append(q.abandoned, r)
 		return
 	}
