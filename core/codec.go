@@ -260,12 +260,13 @@ func FitEntries(entries []Entry) int {
 func appendActions(dst []byte, actions []Action) []byte {
 	dst = appendArrayHeader(dst, len(actions))
 	for i := range actions {
-		dst = appendAction(dst, &actions[i])
+		dst = AppendAction(dst, &actions[i])
 	}
 	return dst
 }
 
-func appendAction(dst []byte, a *Action) []byte {
+// AppendAction appends one action, as AppendAnswer writes it.
+func AppendAction(dst []byte, a *Action) []byte {
 	m := openMap(dst)
 	m.str(keyKind, a.Kind.String())
 	m.uint(keyRequest, uint64(a.Request))

@@ -190,6 +190,9 @@ func (d driver) Keep(name string, body []byte) { d.memory.Keep(name, body) }
 func (d driver) Say(a *core.Action) {
 	s := d.heard.sessions[a.On]
 	cause, _ := d.loop.Cause()
+	if d.client != nil {
+		d.client.say(a, cause)
+	}
 	switch a.Kind {
 	case core.ActionHeld:
 		s = &session{id: string(a.Holder), ttl: a.TTL}
@@ -303,6 +306,9 @@ func (d driver) Gone(err error) {
 		d.record(func(r *telemetry.Recorder) { r.Gone(holding) })
 	}
 	clear(d.heard.sessions)
+	if d.client != nil {
+		d.client.gone(err)
+	}
 	if err != nil {
 		d.loop.Later(func() {
 			d.log.Error("the engine failed; what is held is no longer renewed", "error", err)

@@ -94,6 +94,7 @@ type Host struct {
 	memory    *memory.Memory
 	loop      *loop.Loop
 	heard     heard
+	client    *Client // that hears what is said of no claim; nil: nobody
 	terms     clientTerms
 	units     question[time.Duration] // the resolution of the store's stamps
 

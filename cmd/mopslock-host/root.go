@@ -76,7 +76,7 @@ machines share; there is no server.`,
 		return exit.Usagef("%s; see %s --help", flagText(err), cmd.CommandPath())
 	})
 	root.AddCommand(a.runCommand(), a.permitCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.accompanyCommand(),
-		a.invokeCommand(), a.remoteCommand(), a.onceCommand(), a.statusCommand(), a.lsCommand(), a.watchCommand(), a.breakCommand(), a.doctorCommand(), a.benchCommand(), a.exploreCommand(), a.simulateCommand(), a.stepCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand())
+		a.invokeCommand(), a.remoteCommand(), a.onceCommand(), a.statusCommand(), a.lsCommand(), a.watchCommand(), a.breakCommand(), a.doctorCommand(), a.benchCommand(), a.exploreCommand(), a.simulateCommand(), a.stepCommand(), a.keepCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand())
 	for _, cmd := range root.Commands() {
 		if strings.Contains(cmd.Use, " NAME") {
 			cmd.ValidArgsFunction = a.completeName

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/engine"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
+	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/keep"
+)
+
+func (a *app) keepCommand() *cobra.Command {
+	var parent int
+	var belief string
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "keep [flags]",
+		Short: "hold leases for a process in another language",
+		Long: `keep holds leases and permits for its parent, a program in any language: it makes the requests and the renewals, and
+needs neither the parent's attention nor its threads. Commands of the core's client come on stdin, its notices go to
+stdout, both as msgpack values back to back. bindings/README.md of the source has the messages.
+
+It ignores INT, HUP, TERM and QUIT, which a terminal sends to a whole group. It ends with stdin, or with the process of
+--parent, whichever is first, and releases nothing then: what it holds expires, unless the parent has released it
+before. A parent that is stopped stays its parent, and its leases are kept.`,
+		Example: `  mopslock-host keep --parent $$`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0:
+				return exit.Usagef("keep takes no argument: commands are read from stdin")
+			case parent < 0:
+				return exit.Usagef("--parent %d: the id of a process", parent)
+			}
+			var file *os.File
+			if belief != "" {
+				var err error
+				if file, err = openBelief(belief); err != nil {
+					return exit.Usagef("--belief: %v", err)
+				}
+			}
+			if detach {
+				return a.detach(parent, file)
+			}
+			return a.keep(parent, file)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&parent, "parent", 0, "end when the process of this id has ended (default: with stdin alone)")
+	flags.StringVar(&belief, "belief", "", "write until when claims may be relied on into this `file`, which the parent maps; /dev/fd/N is a descriptor that was inherited")
+	flags.BoolVar(&detach, "detach", false, "start keep anew in a process that is no child of the parent's, with the same stdin, stdout and stderr, and end")
+	return cmd
+}
+
+func (a *app) keep(parent int, belief *os.File) error {
+	signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT)
+	o := keep.Options{Host: host.Options{Engine: a.core(), Clock: a.clock}}
+	if belief != nil {
+		var err error
+		if o.Belief, err = keep.OpenBelief(belief); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return exit.Usagef("--belief: %v", err)
+		}
+	}
+	if parent > 0 {
+		go func() {
+			keep.AwaitEnd(parent)
+			os.Exit(0)
+		}()
+	}
+	return keep.Serve(a.stdin, a.stdout, o)
+}
+
+// inherits begins the path of a file that is open already.
+const inherits = "/dev/fd/"
+
+func openBelief(path string) (*os.File, error) {
+	if number, ok := strings.CutPrefix(path, inherits); ok {
+		fd, err := strconv.ParseUint(number, 10, 16)
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(fd), path), nil
+	}
+	return os.OpenFile(path, os.O_RDWR, 0)
+}
+
+// detach starts keep anew, and leaves it to init. The parent reaps us, and has no child.
+func (a *app) detach(parent int, belief *os.File) error {
+	path, err := os.Executable()
+	if err != nil {
+		return exit.Usagef("--detach: %v", err)
+	}
+	cmd := exec.Command(path, "keep", "--engine", cmp.Or(a.engine.Name, engine.Native), "--parent", strconv.Itoa(parent))
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if belief != nil {
+		cmd.Args = append(cmd.Args, "--belief", inherits+"3")
+		cmd.ExtraFiles = []*os.File{belief}
+	}
+	cmd.SysProcAttr = ofItsOwn()
+	if err := cmd.Start(); err != nil {
+		return exit.Usagef("--detach: %v", err)
+	}
+	return cmd.Process.Release()
+}

@@ -1,0 +1,29 @@
+//go:build !linux
+
+package keep
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// lookEach is how often is looked for the process: a tenth of a short TTL.
+const lookEach = 100 * time.Millisecond
+
+// AwaitEnd returns when the process of an id has ended. The end of its messages does not tell that alone: a forked
+// child that lives on holds them open.
+func AwaitEnd(pid int) {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return
+	}
+	if runtime.GOOS == "windows" { // its handle can be waited for, and takes no signals
+		_, _ = p.Wait()
+		return
+	}
+	for p.Signal(syscall.Signal(0)) == nil {
+		time.Sleep(lookEach)
+	}
+}
