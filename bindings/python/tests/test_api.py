@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +14,8 @@ from typing import Any
 import pytest
 
 import mopslock
+from mopslock import _memo, _options
+from mopslock._permit_request import PermitRequest
 from ways import LIVES, SOON, Place, thread
 
 # The context manager.
@@ -176,6 +180,46 @@ def test_functions_that_return_before_they_run_cannot_be_decorated(url: str) -> 
 
 
 # Arguments.
+
+CALLS: dict[str, tuple[Any, ...]] = {
+    "lease": ("s", "n"), "acquire": ("s", "n"), "try_acquire": ("s", "n"), "accompany": ("text",),
+    "permit": ("s", "n"), "acquire_permit": ("s", "n"), "try_acquire_permit": ("s", "n"),
+    "invoke": ("s", "n", print), "remote": ("s", "text", print), "memoize": ("s",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("package", [mopslock, mopslock.aio], ids=lambda package: package.__name__)
+def test_an_option_that_there_is_not_is_named(package: Any, name: str) -> None:
+    function = getattr(package, name)
+    given = {"capacity": 1} if "permit" in name else {}
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'tll'"):
+        called = function(*CALLS[name], **given, tll=60)
+        if inspect.iscoroutine(called):
+            called.send(None)
+
+
+@pytest.mark.parametrize("name", [*CALLS, "inspect", "break_lease", "set_limit"])
+def test_help_shows_each_option_with_its_default_and_twins_have_the_same(name: str) -> None:
+    ours, twins = (inspect.signature(getattr(package, name)).parameters for package in (mopslock, mopslock.aio))
+    assert [(one.name, one.default) for one in ours.values()] == [(one.name, one.default) for one in twins.values()]
+    assert [one.name for one in ours.values() if one.kind is one.VAR_KEYWORD] == []
+    shown = str(inspect.signature(mopslock.lease))
+    assert "ttl: 'Duration | None' = None, " in shown
+    assert "release_timeout: 'Duration' = 10.0" in shown
+
+
+def test_an_option_has_one_type_wherever_it_stands() -> None:
+    """In what a function takes, and in what becomes of it."""
+    taken: dict[str, str] = {}
+    for kind in (vars(_options) | vars(_memo)).values():
+        if isinstance(kind, type) and hasattr(kind, "__total__"):
+            for name, note in kind.__annotations__.items():
+                assert taken.setdefault(name, note.__forward_arg__) == note.__forward_arg__, name
+    for made in (mopslock.Terms, _options.Block, PermitRequest):
+        for field in dataclasses.fields(made):
+            assert taken.get(field.name, field.type) == field.type, field.name
+
 
 BAD_DURATIONS = ["5", True, float("nan"), float("inf"), -1, timedelta(seconds=-1), [1]]
 DURATIONS = ["ttl", "wait", "margin", "acquire_margin", "fleet_expire", "release_timeout"]

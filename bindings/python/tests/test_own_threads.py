@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mopslock import _workers
 from mopslock._lease import Lease
 from mopslock._notify import Notifier
+from mopslock._options import Block
 from mopslock._own import threads
 from mopslock._own.client import Client
 from mopslock._own.clock import Clock
@@ -258,7 +259,7 @@ def test_a_callback_that_blocks_delays_no_renewal(world: World) -> None:
         end.wait(SOON)
         seen.set()
 
-    Lease(lost, raise_if_lost=False, on_lost=block, release_timeout=1)
+    Lease(lost, Block(on_lost=block))
     world.store.write("lost", world.clock.wall())
     world.run(40)
     assert stuck.wait(SOON)

@@ -174,12 +174,14 @@ def opened(way: str, root: Path, protocol: str = "lastwriter") -> Iterator[Place
 @contextlib.contextmanager
 def kept_by(protocol: str) -> Iterator[None]:
     """A caller that leaves the protocol open gets this one, also in programs."""
-    made: Any = Terms
 
-    def terms(*given: Any, **named: Any) -> Any:
-        return made(*(protocol if value == "auto" else value for value in given), **named)
+    class Kept(Terms):
+        def __init__(self, **named: Any) -> None:
+            if named.get("protocol", "auto") == "auto":
+                named["protocol"] = protocol
+            super().__init__(**named)
 
-    with mock.patch.dict(os.environ, {OPEN: protocol}), mock.patch.object(_api, "Terms", terms):
+    with mock.patch.dict(os.environ, {OPEN: protocol}), mock.patch.object(_api, "Terms", Kept):
         yield
 
 
@@ -188,9 +190,12 @@ IMPORTS = """
 import mopslock, mopslock.stores, os, sys, time, threading, signal
 if "MOPSLOCK_TEST_PROTOCOL" in os.environ:
     import mopslock._api as api
-    def terms(*given, made=api.Terms, **named):
-        return made(*(os.environ["MOPSLOCK_TEST_PROTOCOL"] if value == "auto" else value for value in given), **named)
-    api.Terms = terms
+    class Terms(api.Terms):
+        def __init__(self, **named):
+            if named.get("protocol", "auto") == "auto":
+                named["protocol"] = os.environ["MOPSLOCK_TEST_PROTOCOL"]
+            super().__init__(**named)
+    api.Terms = Terms
 """
 
 

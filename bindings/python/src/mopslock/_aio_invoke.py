@@ -8,22 +8,22 @@ import functools
 import inspect as inspection
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, Protocol, TypeVar, cast
 
 from . import _failure, _invoke, _memo
 from ._call import Call, Found, Step, StepFuture, WorkRequest
-from ._duration import Duration
 from ._frames import brief
-from ._held import HeldThing, OnWaiting
+from ._held import HeldThing
 from ._host_interface import Host
 from ._hosts import AnyStore, host_of, known_host
 from ._invoke import Keep, Outcome, Run, WorkOutput, asking, beginning, content, remoting, under
-from ._lease import RELEASE
 from ._loop import Lost, outcome, wrapped
-from ._memo import JSON, KeyPolicy, Memo, Serializer, looking, offered, unread
+from ._memo import MEMO, Memo, MemoOptions, looking, offered, unread
+from ._options import RELEASE, InvokeOptions, RemoteOptions, spelled
 from .errors import MopslockError, NoResult, RememberedFailure
-from .terms import Expiry, Renewal, Terms
-from .terms import Protocol as LeaseProtocol
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,33 +61,15 @@ Launch = Callable[[Work], Coroutine[Any, Any, WorkOutput]]
 
 
 @brief
-async def invoke(
-    store: AnyStore,
-    name: str,
-    launch: Launch,
-    *,
-    wait: Duration | None = None,
-    ttl: Duration | None = None,
-    margin: Duration | None = None,
-    acquire_margin: Duration | None = None,
-    fleet_expire: Duration | Literal["none"] | None = None,
-    renewal: Renewal = "checked",
-    expiry: Expiry = "wall",
-    protocol: LeaseProtocol = "auto",
-    session: bool = False,
-    label: str = "",
-    memo_failures: bool = False,
-    on_waiting: OnWaiting | None = None,
-) -> Result:
+@spelled(InvokeOptions)
+async def invoke(store: AnyStore, name: str, launch: Launch, **options: Unpack[InvokeOptions]) -> Result:
     """As mopslock.invoke; launch is a coroutine function.
 
     One thread keeps all leases and serves all calls that wait. So thousands can be awaited at once. A call that is
     cancelled, or whose loop is closed, waits no more and holds nothing. If it is cancelled while launch runs, launch is
     cancelled first, and then the lease is released.
     """
-    terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
-    request = asking(name, terms, wait, on_waiting, memo_failures=memo_failures)
-    return await invoked(store, request, launch, _failure.dump)
+    return await invoked(store, asking("invoke", name, options), launch, _failure.dump)
 
 
 async def invoked(store: AnyStore, request: WorkRequest, launch: Launch, keep: Keep) -> Result:
@@ -96,20 +78,12 @@ async def invoked(store: AnyStore, request: WorkRequest, launch: Launch, keep: K
 
 
 @brief
+@spelled(RemoteOptions)
 async def remote(
-    store: AnyStore | None,
-    lease_text: str | None,
-    launch: Launch,
-    *,
-    without_lease: bool = False,
-    memo_failures: bool = False,
-    name: str | None = None,
-    margin: Duration | None = None,
+    store: AnyStore | None, lease_text: str | None, launch: Launch, **options: Unpack[RemoteOptions]
 ) -> Result | None:
     """As mopslock.remote; launch is a coroutine function."""
-    where, request = remoting(
-        store, lease_text, without_lease=without_lease, memo_failures=memo_failures, name=name, margin=margin
-    )
+    where, request = remoting(store, lease_text, options)
     run = Run(request, _failure.dump)
     try:
         return Result(*await _Loop(where, run, launch).until_found())
@@ -194,35 +168,17 @@ class Memoized(Protocol[P, R_co]):
         """As mopslock.Memoized.cached."""
 
 
+@spelled(MemoOptions, MEMO)
 def memoize(
-    store: AnyStore,
-    version: str = "1",
-    *,
-    serializer: Serializer = JSON,
-    key: Callable[..., Any] | None = None,
-    prefix: str = "memo",
-    name: str | None = None,
-    memo_failures: bool = False,
-    wait: Duration | None = None,
-    ttl: Duration | None = None,
-    margin: Duration | None = None,
-    acquire_margin: Duration | None = None,
-    fleet_expire: Duration | Literal["none"] | None = None,
-    renewal: Renewal = "checked",
-    expiry: Expiry = "wall",
-    protocol: LeaseProtocol = "auto",
-    session: bool = False,
-    label: str = "",
-    on_waiting: OnWaiting | None = None,
+    store: AnyStore, version: str = "1", **options: Unpack[MemoOptions]
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Memoized[P, R]]:
     """As mopslock.memoize, for coroutine functions. Both find each other's results."""
-    terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
-    request = asking("memo", terms, wait, on_waiting, memo_failures=memo_failures)
+    request = asking("memoize", "memo", options, MemoOptions)
 
     def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Memoized[P, R]:
         if not inspection.iscoroutinefunction(function):
             raise TypeError("mopslock: aio.memoize() decorates coroutine functions; use mopslock.memoize() for others")
-        memo = Memo(function, request, serializer, KeyPolicy.of(function, prefix, name, version, key))
+        memo = Memo.of(function, version, request, options)
 
         @brief
         @functools.wraps(function)

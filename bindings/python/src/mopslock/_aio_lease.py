@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from . import _lease, _texts
 from ._duration import Duration, nanoseconds
 from ._held import Entered, HeldThing, Use
 from ._lease import not_released
 from ._loop import Lost, wrapped
+from ._options import Block
 from ._units import SECOND
 from .errors import MopslockError
 
@@ -52,8 +53,8 @@ class Async(_lease.HeldLease):
     _home = "mopslock.aio"
     lost: Lost
 
-    def __init__(self, held: HeldThing, **options: Any) -> None:
-        super().__init__(held, **options)
+    def __init__(self, held: HeldThing, block: Block) -> None:
+        super().__init__(held, block)
         self.lost = Lost(held)
 
     async def _finish_async(self, timeout: Duration | None) -> None:
@@ -75,6 +76,6 @@ class Async(_lease.HeldLease):
 
     async def _leave_async(self, error: BaseException | None) -> None:
         try:
-            await self._finish_async(self._timeout)
+            await self._finish_async(self._block.release_timeout)
         except MopslockError as ended:
             self._judge(ended, error)

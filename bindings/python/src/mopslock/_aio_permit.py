@@ -10,18 +10,15 @@ from . import _permit
 from ._aio_lease import Async, enter, leave
 from ._duration import Duration
 from ._frames import brief
-from ._held import Entered, OnWaiting, logged
+from ._held import Entered, logged
 from ._hosts import AnyStore, host_of
-from ._lease import RELEASE, OnLost
 from ._loop import take
+from ._options import RELEASE, PermitOptions, TryPermitOptions, spelled
 from ._permit import SharedPermitRequest, shared_permit_request
 from .errors import Full
-from .terms import Expiry
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from ._permit import PermitOptions, TryPermitOptions
 
 
 class Permit(Async, _permit.Shared):
@@ -40,32 +37,10 @@ class Permit(Async, _permit.Shared):
         await self._leave_async(error)
 
 
-def permit(
-    store: AnyStore,
-    name: str,
-    *,
-    capacity: int,
-    width: int = 1,
-    weight: int = 1,
-    spare: int = 0,
-    wait: Duration | None = None,
-    ttl: Duration | None = None,
-    margin: Duration | None = None,
-    expiry: Expiry = "wall",
-    label: str = "",
-    on_waiting: OnWaiting | None = None,
-    on_lost: OnLost | None = None,
-    raise_if_lost: bool = True,
-    release_timeout: Duration = RELEASE,
-) -> Permitting:
+@spelled(PermitOptions)
+def permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permitting:
     """As mopslock.permit, for ``async with``."""
-    return Permitting(
-        shared_permit_request(
-            store, name, capacity=capacity, width=width, weight=weight, spare=spare, wait=wait, ttl=ttl, margin=margin,
-            expiry=expiry, label=label, on_waiting=on_waiting, on_lost=on_lost, raise_if_lost=raise_if_lost,
-            release_timeout=release_timeout,
-        )
-    )  # fmt: skip
+    return Permitting(shared_permit_request(store, name, capacity, options))
 
 
 class Permitting:
@@ -80,9 +55,9 @@ class Permitting:
         """Acquires a permit that is independent of this object."""
         w = self._request
         host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
-        waits = logged("permit of", w.name, w.waits)
+        waits = logged("permit of", w.name, w.block.on_waiting)
         return await take(
-            lambda future: host.begin_permit(w.name, w.terms, w.request, w.wait_ns, waits, into=future),
+            lambda future: host.begin_permit(w.name, w.terms, w.request, w.block.wait_ns(), waits, into=future),
             lambda held: w.permit(held, Permit),
         )
 
@@ -100,12 +75,14 @@ class Permitting:
 
 
 @brief
+@spelled(PermitOptions)
 async def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
     """As mopslock.acquire_permit."""
     return await permit(store, name, capacity=capacity, **options).acquire()
 
 
 @brief
+@spelled(TryPermitOptions)
 async def try_acquire_permit(
     store: AnyStore, name: str, *, capacity: int, **options: Unpack[TryPermitOptions]
 ) -> Permit | None:
@@ -114,8 +91,3 @@ async def try_acquire_permit(
         return await permit(store, name, capacity=capacity, wait=0, **options).acquire()
     except Full:
         return None
-
-
-async def set_limit(store: AnyStore, name: str, limit: int | None, *, timeout: Duration = 30.0) -> None:
-    """As mopslock.set_limit."""
-    await asyncio.to_thread(_permit.set_limit, store, name, limit, timeout=timeout)

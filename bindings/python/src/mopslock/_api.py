@@ -5,22 +5,23 @@ from __future__ import annotations
 import functools
 import inspect as inspection
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from . import _inside
-from ._duration import Duration, nanoseconds, waiting
+from ._duration import Duration, nanoseconds
 from ._frames import brief
-from ._held import Entered, Handle, HeldThing, OnWaiting, logged, take
+from ._held import Entered, Handle, logged, take
 from ._host_interface import Break
 from ._hosts import AnyStore, host_of
-from ._lease import RELEASE, Companion, L, Lease, OnLost, enter, leave
+from ._lease import Companion, Lease, enter, leave
+from ._options import Block, CompanionOptions, LeaseOptions, TryOptions, known, part, spelled
 from .errors import BadArgument, Held
 from .status import Status
-from .terms import Expiry, Protocol, Renewal, Terms
+from .terms import Protocol, Terms
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -38,54 +39,20 @@ class LeaseRequest:
     store: AnyStore
     name: str
     terms: Terms
-    wait_ns: int
-    waits: OnWaiting | None
-    on_lost: OnLost | None
-    raise_if_lost: bool
-    release_timeout: Duration
+    block: Block
 
     def __post_init__(self) -> None:
         self.terms.config()
-        nanoseconds("release_timeout", self.release_timeout)
-        for what, call in (("on_waiting", self.waits), ("on_lost", self.on_lost)):
-            if call is not None and not callable(call):
-                raise BadArgument(f"mopslock: {what} {call!r}: must be callable")
-
-    def lease(self, held: HeldThing, kind: type[L]) -> L:
-        """What the user gets for what is held."""
-        return kind(held, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout)
 
 
-def lease_request(
-    store: AnyStore, name: str, *, ttl: Duration | None, wait: Duration | None, margin: Duration | None,
-    acquire_margin: Duration | None, fleet_expire: Duration | Literal["none"] | None,
-    renewal: Renewal, expiry: Expiry, protocol: Protocol, session: bool, label: str, on_waiting: OnWaiting | None,
-    on_lost: OnLost | None, raise_if_lost: bool, release_timeout: Duration,
-) -> LeaseRequest:  # fmt: skip
-    """The arguments of lease, acquire and their asyncio twins."""
-    terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
-    return LeaseRequest(store, name, terms, waiting(wait), on_waiting, on_lost, raise_if_lost, release_timeout)
+def lease_request(store: AnyStore, name: str, options: Mapping[str, Any]) -> LeaseRequest:
+    """The arguments of lease and its asyncio twin."""
+    known("lease", LeaseOptions, options)
+    return LeaseRequest(store, name, Terms(**part(Terms, options)), Block(**part(Block, options)))
 
 
-def lease(
-    store: AnyStore,
-    name: str,
-    *,
-    ttl: Duration | None = None,
-    wait: Duration | None = None,
-    margin: Duration | None = None,
-    acquire_margin: Duration | None = None,
-    fleet_expire: Duration | Literal["none"] | None = None,
-    renewal: Renewal = "checked",
-    expiry: Expiry = "wall",
-    protocol: Protocol = "auto",
-    session: bool = False,
-    label: str = "",
-    on_waiting: OnWaiting | None = None,
-    on_lost: OnLost | None = None,
-    raise_if_lost: bool = True,
-    release_timeout: Duration = RELEASE,
-) -> Leasing:
+@spelled(LeaseOptions)
+def lease(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Leasing:
     """The lease on a name, for ``with`` and as a decorator. Making it does no I/O::
 
         with mopslock.lease("s3://bucket/locks", "nightly", ttl=60) as lease:
@@ -120,41 +87,12 @@ def lease(
 
     BadArgument: an argument is invalid. Entering checks names and durations, before any I/O.
     """
-    return Leasing(
-        lease_request(
-            store, name, ttl=ttl, wait=wait, margin=margin, acquire_margin=acquire_margin, fleet_expire=fleet_expire,
-            renewal=renewal, expiry=expiry, protocol=protocol, session=session, label=label, on_waiting=on_waiting,
-            on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout,
-        )
-    )  # fmt: skip
-
-
-class TryOptions(TypedDict, total=False):
-    """The options that acquire and try_acquire share with lease."""
-
-    ttl: Duration | None
-    margin: Duration | None
-    acquire_margin: Duration | None
-    fleet_expire: Duration | Literal["none"] | None
-    renewal: Renewal
-    expiry: Expiry
-    protocol: Protocol
-    session: bool
-    label: str
-    on_waiting: OnWaiting | None
-    on_lost: OnLost | None
-    raise_if_lost: bool
-    release_timeout: Duration
-
-
-class AcquireOptions(TryOptions, total=False):
-    """TryOptions, and how long to wait."""
-
-    wait: Duration | None
+    return Leasing(lease_request(store, name, options))
 
 
 @brief
-def acquire(store: AnyStore, name: str, **options: Unpack[AcquireOptions]) -> Lease:
+@spelled(LeaseOptions)
+def acquire(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Lease:
     """Acquires at once, with lease's options, and returns the Lease. Call its ``release()``, or use it in ``with``.
 
     Held, WaitOver or StoreError: nothing is held.
@@ -163,6 +101,7 @@ def acquire(store: AnyStore, name: str, **options: Unpack[AcquireOptions]) -> Le
 
 
 @brief
+@spelled(TryOptions)
 def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Lease | None:
     """Tries once, and returns None if another holds the lease. It takes lease's options except ``wait``."""
     try:
@@ -190,12 +129,12 @@ class Leasing:
         """Acquires a lease that is independent of this object."""
         w = self._request
         host = host_of(w.store)
-        if w.wait_ns:
+        if w.block.wait != 0:
             _inside.refuse(host, w.name, w.terms.protocol, awaits=False)
-        waits = logged("lease", w.name, w.waits)
+        waits = logged("lease", w.name, w.block.on_waiting)
         return take(
-            lambda future: host.begin_acquire(w.name, w.terms, w.wait_ns, waits, future),
-            lambda held: w.lease(held, Lease),
+            lambda future: host.begin_acquire(w.name, w.terms, w.block.wait_ns(), waits, future),
+            lambda held: Lease(held, w.block),
         )
 
     @brief
@@ -245,15 +184,8 @@ class _Once:
 
 
 @brief
-def accompany(
-    text: str | None = None,
-    *,
-    store: AnyStore | None = None,
-    margin: Duration | None = None,
-    on_lost: OnLost | None = None,
-    raise_if_lost: bool = True,
-    release_timeout: Duration = RELEASE,
-) -> Companion:
+@spelled(CompanionOptions)
+def accompany(text: str | None = None, **options: Unpack[CompanionOptions]) -> Companion:
     """Joins another process's lease and keeps it alive, until ``leave()`` or the end of a ``with`` block::
 
         with mopslock.accompany() as companion:      # the lease of MOPSLOCK_LEASE
@@ -265,31 +197,27 @@ def accompany(
     LeaseLost: the lease belongs to another tenure, or was released. NothingToJoin: there is nothing to keep alive, or
     the store could not be read for a TTL.
     """
-    handle, request = accompanying(
-        text, store, margin=margin, on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout
-    )
+    handle, request = accompanying(text, options)
     host = host_of(request.store)
     return take(
         lambda future: host.begin_accompany(handle, request.terms, future),
-        lambda held: request.lease(held, Companion),
+        lambda held: Companion(held, request.block),
     )
 
 
-def accompanying(
-    text: str | None, store: AnyStore | None, *, margin: Duration | None, on_lost: OnLost | None,
-    raise_if_lost: bool, release_timeout: Duration,
-) -> tuple[Handle, LeaseRequest]:  # fmt: skip
+def accompanying(text: str | None, options: Mapping[str, Any]) -> tuple[Handle, LeaseRequest]:
     """The beginning of accompany and its twin: the lease, and the request."""
+    known("accompany", CompanionOptions, options)
     if text is None:
         text = os.environ.get(ENVIRONMENT)
         if not text:
             raise BadArgument(f"mopslock: there is no lease to accompany: give its text, or set {ENVIRONMENT}")
-    handle = Handle.parse(text)
+    handle, store = Handle.parse(text), options.get("store")
     where = handle.store if store is None else store
     if isinstance(where, str) and store is None and "://" not in where:
         raise BadArgument(f"mopslock: the lease lies on a store of Python's own, {where}: give that object as store=")
-    terms = Terms(margin=margin, protocol="strict" if handle.protocol == "strict" else "lastwriter")
-    return handle, LeaseRequest(where, handle.name, terms, 0, None, on_lost, raise_if_lost, release_timeout)
+    terms = Terms(**part(Terms, options), protocol="strict" if handle.protocol == "strict" else "lastwriter")
+    return handle, LeaseRequest(where, handle.name, terms, Block(**part(Block, options)))
 
 
 def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from . import _failure, _inside, _texts
 from ._api import ENVIRONMENT
 from ._call import Call, Found, NoLease, Step, StepFuture, WorkRequest, give_up
-from ._duration import Duration, waiting
 from ._frames import brief
-from ._held import Handle, HeldThing, OnWaiting, logged
+from ._held import Handle, HeldThing, logged
 from ._host_interface import Host
 from ._hosts import AnyStore, host_of
-from ._lease import RELEASE, AcquiredLease
+from ._lease import AcquiredLease
+from ._options import RELEASE, Block, InvokeOptions, RemoteOptions, known, part, spelled
 from .errors import BadArgument, LeaseLost, MopslockError, RememberedFailure
-from .terms import Expiry, Protocol, Renewal, Terms
+from .terms import Terms
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 W = TypeVar("W", bound="Work")
 
@@ -40,7 +43,7 @@ class Work(AcquiredLease):
     """
 
     def __init__(self, held: HeldThing) -> None:
-        super().__init__(held, raise_if_lost=True, on_lost=None, release_timeout=RELEASE)
+        super().__init__(held, Block())
 
     @property
     def text(self) -> str:
@@ -123,23 +126,9 @@ class Result(Outcome):
 
 
 @brief
+@spelled(InvokeOptions)
 def invoke(
-    store: AnyStore,
-    name: str,
-    launch: Callable[[Work], WorkOutput],
-    *,
-    wait: Duration | None = None,
-    ttl: Duration | None = None,
-    margin: Duration | None = None,
-    acquire_margin: Duration | None = None,
-    fleet_expire: Duration | Literal["none"] | None = None,
-    renewal: Renewal = "checked",
-    expiry: Expiry = "wall",
-    protocol: Protocol = "auto",
-    session: bool = False,
-    label: str = "",
-    memo_failures: bool = False,
-    on_waiting: OnWaiting | None = None,
+    store: AnyStore, name: str, launch: Callable[[Work], WorkOutput], **options: Unpack[InvokeOptions]
 ) -> Result:
     """The result of a piece of work. The work is done only if there is no result yet and no other process is doing it::
 
@@ -165,19 +154,15 @@ def invoke(
     Held, WaitOver, StoreError: nothing was done. NoResult: the work has ended, and there is none. BadArgument: before
     any I/O.
     """
-    terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
-    request = asking(name, terms, wait, on_waiting, memo_failures=memo_failures)
-    return invoked(store, request, launch, _failure.dump)
+    return invoked(store, asking("invoke", name, options), launch, _failure.dump)
 
 
-def asking(
-    name: str, terms: Terms, wait: Duration | None, waits: OnWaiting | None, *, memo_failures: bool = False
-) -> WorkRequest:
-    """The beginning of invoke and its twin: the request."""
+def asking(call: str, name: str, options: Mapping[str, Any], kind: Any = InvokeOptions) -> WorkRequest:
+    """The request of invoke, memoize and their twins."""
+    known(call, kind, options)
+    terms, block = Terms(**part(Terms, options)), Block(**part(Block, options))
     terms.config()
-    if waits is not None and not callable(waits):
-        raise BadArgument(f"mopslock: on_waiting {waits!r}: must be callable")
-    return WorkRequest(name, terms, waiting(wait), waits, bool(memo_failures))
+    return WorkRequest(name, terms, block.wait_ns(), block.on_waiting, bool(options.get("memo_failures")))
 
 
 Keep = Callable[[BaseException], bytes]
@@ -189,16 +174,11 @@ def invoked(store: AnyStore, request: WorkRequest, launch: Callable[[Work], Work
 
 
 @brief
+@spelled(RemoteOptions)
 def remote(
-    store: AnyStore | None,
-    lease_text: str | None,
-    launch: Callable[[Work], WorkOutput],
-    *,
-    without_lease: bool = False,
-    memo_failures: bool = False,
-    name: str | None = None,
-    margin: Duration | None = None,
-) -> Result | None:
+    store: AnyStore | None, lease_text: str | None, launch: Callable[[Work], WorkOutput],
+    **options: Unpack[RemoteOptions],
+) -> Result | None:  # fmt: skip
     """For the process that a launcher has started: does the work under the launcher's lease, and stores the result::
 
         mopslock.remote(None, None, lambda work: compute())     # the lease of MOPSLOCK_LEASE
@@ -216,9 +196,7 @@ def remote(
     NothingToJoin: there is nothing to keep alive, and nothing was done. NoResult, StoreError, BadArgument: as in
     invoke.
     """
-    where, request = remoting(
-        store, lease_text, without_lease=without_lease, memo_failures=memo_failures, name=name, margin=margin
-    )
+    where, request = remoting(store, lease_text, options)
     run = Run(request, _failure.dump)
     try:
         return Result(*_Loop(where, run, launch).until_found())
@@ -228,11 +206,10 @@ def remote(
         raise
 
 
-def remoting(
-    store: AnyStore | None, text: str | None, *, without_lease: bool, memo_failures: bool, name: str | None,
-    margin: Duration | None,
-) -> tuple[AnyStore, WorkRequest]:  # fmt: skip
+def remoting(store: AnyStore | None, text: str | None, options: Mapping[str, Any]) -> tuple[AnyStore, WorkRequest]:
     """The beginning of remote and its twin: the store and the request."""
+    known("remote", RemoteOptions, options)
+    name, without_lease = options.get("name"), bool(options.get("without_lease"))
     if text is None:
         text = os.environ.get(ENVIRONMENT) or None
     handle = Handle.parse(text) if text is not None else None
@@ -248,11 +225,12 @@ def remoting(
     if isinstance(where, str) and store is None and "://" not in where:
         raise BadArgument(f"mopslock: the lease lies on a store of Python's own, {where}: give that object as store=")
     strict = handle is not None and handle.protocol == "strict"
-    terms = Terms(margin=margin, protocol="strict" if strict else "lastwriter")
+    terms = Terms(margin=options.get("margin"), protocol="strict" if strict else "lastwriter")
     found = handle.name if handle is not None else name or ""
     return where, WorkRequest(
-        found, terms, memo_failures=bool(memo_failures), remote=True, handle=handle, without_lease=bool(without_lease)
-    )
+        found, terms, memo_failures=bool(options.get("memo_failures")), remote=True, handle=handle,
+        without_lease=without_lease,
+    )  # fmt: skip
 
 
 @dataclass

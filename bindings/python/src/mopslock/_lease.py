@@ -18,20 +18,16 @@ from ._future import Future
 from ._held import Entered, HeldThing, Use
 from ._log import log
 from ._notify import notifier
+from ._options import RELEASE, Block, OnLost
 from ._units import SECOND
 from .errors import Forked, LeaseLost, MopslockError, NotReleased
 from .status import instant
-
-RELEASE = 10.0
-"""Seconds to wait for a release, by default."""
 
 ENDLESS = 1 << 61
 """Nanoseconds. A deadline that far away is none."""
 
 OWN = "a lease is this process's own: give its text to the other process, and accompany() it there"
 """Why none can be pickled."""
-
-OnLost = Callable[[LeaseLost], object]
 
 
 class Lost:
@@ -73,18 +69,14 @@ class HeldLease:
 
     _home = "mopslock"  # where users find the class
 
-    def __init__(
-        self, held: HeldThing, *, raise_if_lost: bool, on_lost: OnLost | None, release_timeout: Duration
-    ) -> None:
+    def __init__(self, held: HeldThing, block: Block) -> None:
         self._pid = os.getpid()
-        self._held = held
+        self._held, self._block = held, block
         notifier.ready()
-        self._raise = raise_if_lost
-        self._timeout = nanoseconds("release_timeout", release_timeout) / SECOND
         self.lost = Lost(held)
         """Event-like: set as soon as the lease can no longer be relied on."""
-        if on_lost is not None:
-            self.on_lost(on_lost)
+        if block.on_lost is not None:
+            self.on_lost(block.on_lost)
 
     @property
     def name(self) -> str:
@@ -184,7 +176,7 @@ class HeldLease:
     def _leave_with(self, error: BaseException | None) -> None:
         """The end of a with block."""
         try:
-            self._finish(self._timeout)
+            self._finish(self._block.release_timeout)
         except MopslockError as ended:
             self._judge(ended, error)
 
@@ -194,7 +186,7 @@ class HeldLease:
             return
         if not isinstance(ended, LeaseLost):
             log.warning("%s", ended)
-        elif error is None and self._raise:
+        elif error is None and self._block.raise_if_lost:
             raise ended from None
         elif error is not None and error is not ended:
             with contextlib.suppress(Exception):  # the exception is the user's; before Python 3.11 it takes no notes

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from . import _lease
 from ._future import Future
 from ._held import HeldThing, give_up
 from .errors import MopslockError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -107,3 +109,13 @@ def wrapped(over: Future[None]) -> asyncio.Future[None]:
 
     over.add_done_callback(done)
     return ended
+
+
+def threaded(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The twin of a function that asks the store once and waits: another thread calls it."""
+
+    @functools.wraps(function)
+    async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+    return twin

@@ -9,21 +9,22 @@ import json
 import math
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 from . import _failure
 from ._call import Found, StepFuture, WorkRequest
-from ._duration import Duration
 from ._frames import brief
-from ._held import OnWaiting
 from ._hosts import AnyStore, host_of
 from ._invoke import asking, content, invoked
+from ._options import InvokeOptions, spelled
 from .errors import BadArgument, NoResult, Unreachable
-from .terms import Expiry, Renewal, Terms
-from .terms import Protocol as LeaseProtocol
+from .terms import Terms
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,6 +80,23 @@ JSON = Json()
 PICKLE = Pickle()
 
 
+class MemoOptions(InvokeOptions, total=False):
+    """memoize's."""
+
+    serializer: Serializer
+    """How results become bytes and back: mopslock.JSON, mopslock.PICKLE, or an object with dumps and loads."""
+    key: Callable[..., Any] | None
+    """Called with the arguments of a call, it returns what that is known by, which JSON must be able to express."""
+    prefix: str
+    """What the names of all calls begin with."""
+    name: str | None
+    """Of the function, in place of its module.qualname."""
+
+
+MEMO: dict[str, Any] = {"serializer": JSON, "key": None, "prefix": "memo", "name": None}
+"""The defaults of what memoize alone takes."""
+
+
 class Memoized(Protocol[P, R_co]):
     """A function whose results stay. Call it as before."""
 
@@ -95,26 +113,9 @@ class Memoized(Protocol[P, R_co]):
         requests, and takes no part."""
 
 
+@spelled(MemoOptions, MEMO)
 def memoize(
-    store: AnyStore,
-    version: str = "1",
-    *,
-    serializer: Serializer = JSON,
-    key: Callable[..., Any] | None = None,
-    prefix: str = "memo",
-    name: str | None = None,
-    memo_failures: bool = False,
-    wait: Duration | None = None,
-    ttl: Duration | None = None,
-    margin: Duration | None = None,
-    acquire_margin: Duration | None = None,
-    fleet_expire: Duration | Literal["none"] | None = None,
-    renewal: Renewal = "checked",
-    expiry: Expiry = "wall",
-    protocol: LeaseProtocol = "auto",
-    session: bool = False,
-    label: str = "",
-    on_waiting: OnWaiting | None = None,
+    store: AnyStore, version: str = "1", **options: Unpack[MemoOptions]
 ) -> Callable[[Callable[P, R]], Memoized[P, R]]:
     """Computes each call of a function once, on all machines that share the store, and stores the result::
 
@@ -140,15 +141,14 @@ def memoize(
     A function that calls itself with the same arguments is a RuntimeError: it would wait for itself. All else is as in
     ``invoke``, which does the work.
     """
-    terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
-    request = asking("memo", terms, wait, on_waiting, memo_failures=memo_failures)
+    request = asking("memoize", "memo", options, MemoOptions)
 
     def decorate(function: Callable[P, R]) -> Memoized[P, R]:
         if any(kind(function) for kind in (inspection.iscoroutinefunction, inspection.isasyncgenfunction)):
             raise TypeError("mopslock: memoize() would keep the coroutine; use mopslock.aio.memoize()")
         if inspection.isgeneratorfunction(function):
             raise TypeError("mopslock: a generator is no result; memoize a function that returns a list")
-        memo = Memo(function, request, serializer, KeyPolicy.of(function, prefix, name, version, key))
+        memo = Memo.of(function, version, request, options)
 
         @brief
         @functools.wraps(function)
@@ -323,6 +323,13 @@ class Memo:
     ) -> None:
         self.key_policy, self.serializer = key_policy, serializer
         self._function, self._request = function, request
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], version: str, request: WorkRequest, options: Mapping[str, Any]) -> Memo:
+        """By memoize's options. Errors are those of KeyPolicy.of."""
+        given = {**MEMO, **options}
+        policy = KeyPolicy.of(function, given["prefix"], given["name"], version, given["key"])
+        return cls(function, request, given["serializer"], policy)
 
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WorkRequest:
         """The request of one call."""

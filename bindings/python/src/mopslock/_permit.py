@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._duration import Duration, nanoseconds, waiting
+from ._duration import Duration, nanoseconds
 from ._frames import brief
-from ._held import Entered, HeldThing, OnWaiting, logged, take
+from ._held import Entered, HeldThing, logged, take
 from ._hosts import AnyStore, host_of
-from ._lease import RELEASE, HeldLease, OnLost, enter, leave
+from ._lease import HeldLease, enter, leave
+from ._options import RELEASE, Block, PermitOptions, TryPermitOptions, known, part, spelled
 from ._permit_request import PermitRequest, limit_of
-from .errors import BadArgument, Full
-from .terms import Expiry, Terms
+from .errors import Full
+from .terms import Terms
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -77,59 +79,30 @@ class SharedPermitRequest:
 
     store: AnyStore
     name: str
-    request: PermitRequest
     terms: Terms
-    wait_ns: int
-    waits: OnWaiting | None
-    on_lost: OnLost | None
-    raise_if_lost: bool
-    release_timeout: Duration
+    block: Block
+    request: PermitRequest
 
     def __post_init__(self) -> None:
         self.terms.config("strict")
-        nanoseconds("release_timeout", self.release_timeout)
-        for what, call in (("on_waiting", self.waits), ("on_lost", self.on_lost)):
-            if call is not None and not callable(call):
-                raise BadArgument(f"mopslock: {what} {call!r}: must be callable")
 
     def permit(self, held: HeldThing, kind: type[S]) -> S:
         """What the user gets for what is held."""
-        made = kind(held, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout)
+        made = kind(held, self.block)
         made.request = self.request
         return made
 
 
-def shared_permit_request(
-    store: AnyStore, name: str, *, capacity: int, width: int, weight: int, spare: int, wait: Duration | None,
-    ttl: Duration | None, margin: Duration | None, expiry: Expiry, label: str, on_waiting: OnWaiting | None,
-    on_lost: OnLost | None, raise_if_lost: bool, release_timeout: Duration,
-) -> SharedPermitRequest:  # fmt: skip
+def shared_permit_request(store: AnyStore, name: str, capacity: int, options: Mapping[str, Any]) -> SharedPermitRequest:
     """The arguments of permit and its asyncio twin."""
-    terms = Terms(ttl, margin, expiry=expiry, protocol="strict", label=label)
-    request = PermitRequest(capacity, width, weight, spare)
-    return SharedPermitRequest(
-        store, name, request, terms, waiting(wait), on_waiting, on_lost, raise_if_lost, release_timeout
-    )
+    known("permit", PermitOptions, options)
+    terms = Terms(**part(Terms, options), protocol="strict")
+    request = PermitRequest(capacity, **part(PermitRequest, options))
+    return SharedPermitRequest(store, name, terms, Block(**part(Block, options)), request)
 
 
-def permit(
-    store: AnyStore,
-    name: str,
-    *,
-    capacity: int,
-    width: int = 1,
-    weight: int = 1,
-    spare: int = 0,
-    wait: Duration | None = None,
-    ttl: Duration | None = None,
-    margin: Duration | None = None,
-    expiry: Expiry = "wall",
-    label: str = "",
-    on_waiting: OnWaiting | None = None,
-    on_lost: OnLost | None = None,
-    raise_if_lost: bool = True,
-    release_timeout: Duration = RELEASE,
-) -> Permitting:
+@spelled(PermitOptions)
+def permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permitting:
     """A permit of the semaphore on a name, for ``with``: at most so many at once, of all processes that share a store.
     Making the object does no I/O::
 
@@ -155,38 +128,11 @@ def permit(
 
     BadArgument: an argument is invalid. WeightExceedsLimit: weight and spare are more than capacity x width.
     """
-    return Permitting(
-        shared_permit_request(
-            store, name, capacity=capacity, width=width, weight=weight, spare=spare, wait=wait, ttl=ttl, margin=margin,
-            expiry=expiry, label=label, on_waiting=on_waiting, on_lost=on_lost, raise_if_lost=raise_if_lost,
-            release_timeout=release_timeout,
-        )
-    )  # fmt: skip
-
-
-class TryPermitOptions(TypedDict, total=False):
-    """The options that acquire_permit and try_acquire_permit share with permit."""
-
-    width: int
-    weight: int
-    spare: int
-    ttl: Duration | None
-    margin: Duration | None
-    expiry: Expiry
-    label: str
-    on_waiting: OnWaiting | None
-    on_lost: OnLost | None
-    raise_if_lost: bool
-    release_timeout: Duration
-
-
-class PermitOptions(TryPermitOptions, total=False):
-    """TryPermitOptions, and how long to wait."""
-
-    wait: Duration | None
+    return Permitting(shared_permit_request(store, name, capacity, options))
 
 
 @brief
+@spelled(PermitOptions)
 def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
     """Acquires at once, with permit's options, and returns the Permit. Call its ``release()``, or use it in ``with``.
 
@@ -196,6 +142,7 @@ def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpa
 
 
 @brief
+@spelled(TryPermitOptions)
 def try_acquire_permit(
     store: AnyStore, name: str, *, capacity: int, **options: Unpack[TryPermitOptions]
 ) -> Permit | None:
@@ -226,9 +173,9 @@ class Permitting:
     def acquire(self) -> Permit:
         """Acquires a permit that is independent of this object."""
         w = self._request
-        host, waits = host_of(w.store), logged("permit of", w.name, w.waits)
+        host, waits = host_of(w.store), logged("permit of", w.name, w.block.on_waiting)
         return take(
-            lambda future: host.begin_permit(w.name, w.terms, w.request, w.wait_ns, waits, into=future),
+            lambda future: host.begin_permit(w.name, w.terms, w.request, w.block.wait_ns(), waits, into=future),
             lambda held: w.permit(held, Permit),
         )
 

@@ -18,28 +18,25 @@ import inspect as inspection
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from . import _api, _inside, _lease
+from . import _api, _inside, _lease, _permit
 from ._aio_invoke import Memoized, Result, Work, invoke, memoize, remote
 from ._aio_lease import Async, enter, leave
 from ._aio_limiter import Limiter, LimiterHolder, LimiterPermitting
-from ._aio_permit import Permit, Permitting, acquire_permit, permit, set_limit, try_acquire_permit
+from ._aio_permit import Permit, Permitting, acquire_permit, permit, try_acquire_permit
 from ._api import _Once, accompanying, lease_request
 from ._duration import Duration
 from ._frames import brief
-from ._held import Entered, OnWaiting, logged
+from ._held import Entered, logged
 from ._hosts import AnyStore, host_of
-from ._lease import RELEASE, OnLost
-from ._loop import Lost, take
+from ._loop import Lost, take, threaded
+from ._options import RELEASE, CompanionOptions, LeaseOptions, TryOptions, spelled
 from .errors import Held
 from .status import Status
-from .terms import Expiry, Protocol, Renewal
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from ._api import AcquireOptions, TryOptions
 
 __all__ = [
     "Companion",
@@ -107,33 +104,10 @@ class Companion(Async):
         await self._leave_async(error)
 
 
-def lease(
-    store: AnyStore,
-    name: str,
-    *,
-    ttl: Duration | None = None,
-    wait: Duration | None = None,
-    margin: Duration | None = None,
-    acquire_margin: Duration | None = None,
-    fleet_expire: Duration | Literal["none"] | None = None,
-    renewal: Renewal = "checked",
-    expiry: Expiry = "wall",
-    protocol: Protocol = "auto",
-    session: bool = False,
-    label: str = "",
-    on_waiting: OnWaiting | None = None,
-    on_lost: OnLost | None = None,
-    raise_if_lost: bool = True,
-    release_timeout: Duration = RELEASE,
-) -> Leasing:
+@spelled(LeaseOptions)
+def lease(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Leasing:
     """As mopslock.lease, for ``async with`` and for coroutine functions."""
-    return Leasing(
-        lease_request(
-            store, name, ttl=ttl, wait=wait, margin=margin, acquire_margin=acquire_margin, fleet_expire=fleet_expire,
-            renewal=renewal, expiry=expiry, protocol=protocol, session=session, label=label, on_waiting=on_waiting,
-            on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout,
-        )
-    )  # fmt: skip
+    return Leasing(lease_request(store, name, options))
 
 
 class Leasing:
@@ -149,12 +123,12 @@ class Leasing:
         """Acquires a lease that is independent of this object."""
         w = self._request
         host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
-        if w.wait_ns:
+        if w.block.wait != 0:
             _inside.refuse(host, w.name, w.terms.protocol, awaits=True)
-        waits = logged("lease", w.name, w.waits)
+        waits = logged("lease", w.name, w.block.on_waiting)
         return await take(
-            lambda future: host.begin_acquire(w.name, w.terms, w.wait_ns, waits, future),
-            lambda held: w.lease(held, Lease),
+            lambda future: host.begin_acquire(w.name, w.terms, w.block.wait_ns(), waits, future),
+            lambda held: Lease(held, w.block),
         )
 
     @brief
@@ -185,12 +159,14 @@ class Leasing:
 
 
 @brief
-async def acquire(store: AnyStore, name: str, **options: Unpack[AcquireOptions]) -> Lease:
+@spelled(LeaseOptions)
+async def acquire(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Lease:
     """As mopslock.acquire."""
     return await lease(store, name, **options).acquire()
 
 
 @brief
+@spelled(TryOptions)
 async def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Lease | None:
     """As mopslock.try_acquire."""
     try:
@@ -200,45 +176,20 @@ async def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions])
 
 
 @brief
-async def accompany(
-    text: str | None = None,
-    *,
-    store: AnyStore | None = None,
-    margin: Duration | None = None,
-    on_lost: OnLost | None = None,
-    raise_if_lost: bool = True,
-    release_timeout: Duration = RELEASE,
-) -> Companion:
+@spelled(CompanionOptions)
+async def accompany(text: str | None = None, **options: Unpack[CompanionOptions]) -> Companion:
     """As mopslock.accompany: ``async with await mopslock.aio.accompany() as companion``."""
-    handle, request = accompanying(
-        text, store, margin=margin, on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout
-    )
+    handle, request = accompanying(text, options)
     host = await asyncio.to_thread(host_of, request.store)
     return await take(
         lambda future: host.begin_accompany(handle, request.terms, future),
-        lambda held: request.lease(held, Companion),
+        lambda held: Companion(held, request.block),
     )
 
 
-async def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:
-    """As mopslock.inspect."""
-    return await asyncio.to_thread(_api.inspect, store, name, timeout=timeout)
-
-
-async def break_lease(
-    store: AnyStore,
-    name: str,
-    why: str,
-    *,
-    now: bool = False,
-    holder: str = "",
-    protocol: Protocol = "auto",
-    timeout: Duration = 30.0,
-) -> Status:
-    """As mopslock.break_lease."""
-    return await asyncio.to_thread(
-        _api.break_lease, store, name, why, now=now, holder=holder, protocol=protocol, timeout=timeout
-    )
+inspect = threaded(_api.inspect)
+break_lease = threaded(_api.break_lease)
+set_limit = threaded(_permit.set_limit)
 
 
 async def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> AsyncIterator[Status]:
