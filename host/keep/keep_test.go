@@ -33,7 +33,7 @@ type message struct {
 	Reason string `json:"reason"`
 	At     int64  `json:"at_ns"`
 	Token  uint64 `json:"token"`
-	with
+	with   with
 }
 
 func serve(t *testing.T) *parent {
