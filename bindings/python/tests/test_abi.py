@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mopslock import _abi, _library, errors
-from mopslock._own import claims, client, verbs, work
+from mopslock._own import base, claims, verbs, work
 from mopslock._units import ENDLESS
 from mopslock.status import of_sight
 
@@ -129,7 +129,7 @@ def test_every_notice_of_the_core_is_heard(names: dict[str, list[str]]) -> None:
     unasked = {"watch", "unwatch", "remember", "forget"}  # of a host that says it can
     of_steps = {"wake", "more", "abandon", "tried"}
     of_looks, of_permits, of_work = {"broken", "seen"}, {"limited"}, {"launch", "found", "absent"}
-    of_clients = set(client._NOTICES) - {"held", "renewed", "lost", "left", "warned"}
+    of_clients = set(base._NOTICES) - {"held", "renewed", "lost", "left", "warned"}
     told = set(names["Action.kind"]) - verbs.REQUESTS - of_machines - unasked - of_steps - of_looks - of_clients
     assert set(work._WORK) == told - of_permits
     assert set(claims.NOTICES) == told - of_permits - of_work

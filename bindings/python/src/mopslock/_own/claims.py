@@ -14,8 +14,10 @@ from .._permit_request import PermitRequest
 from .._units import DEFAULT_TTL, SECOND
 from ..errors import BadArgument, Full, MopslockError
 from ..status import Status, of_sight
-from .client import Claim, Client, Session
+from .base import AnyClient, Claim, Deadline, Until
 from .verbs import Action
+
+NOTHING = Deadline()
 
 
 class Belief(HeldThing):
@@ -26,7 +28,7 @@ class Belief(HeldThing):
         "session", "store", "title", "token", "ttl_ns",
     )  # fmt: skip
 
-    def __init__(self, client: Client, name: str, title: str, *, guarded: bool) -> None:
+    def __init__(self, client: AnyClient, name: str, title: str, *, guarded: bool) -> None:
         """Begins with nothing that could be relied on."""
         self.client, self.store, self.name = client, client.url, name
         self.title = title  # what people are told of
@@ -34,7 +36,7 @@ class Belief(HeldThing):
         self.holder = self.protocol = self.session = ""
         self.acquired_ns = self.token = self._epoch = self.ttl_ns = 0
         self._pid = os.getpid()
-        self._belief: tuple[int, Session | None] = (0, None)  # its own deadline, and the session that it stands on
+        self._belief: Until = NOTHING
         self.ended: Future[None] = Future()  # why it may not be relied on
 
     # What any thread may call.
@@ -45,13 +47,12 @@ class Belief(HeldThing):
         return self.client.host
 
     def until(self) -> int:
-        """The later of the session's deadline and of its own. The session's is read first: one that is renewed after a
-        call, which fixes our own, must not be believed."""
+        """What a session has said since our own was fixed, by a call, must not be believed."""
         while True:
             belief = self._belief
-            session = belief[1].until if belief[1] is not None else 0
+            until = belief.until()
             if self._belief is belief:
-                return max(session, belief[0])
+                return until
 
     def version(self) -> int:
         """As the client said last."""
@@ -95,11 +96,16 @@ class Belief(HeldThing):
     # What the client tells.
 
     def believe(self, action: Action) -> None:
-        """held and deadline say what it stands on; without a session it has that instant alone. renewed does not."""
-        session = self._belief[1]
-        if action["kind"] != "renewed":
-            session = self.client.sessions.get(action.get("on", 0))
-        self._belief = (action.get("at_ns", 0), session)
+        """held and deadline say what it stands on; without a session it has that instant alone."""
+        self._belief = self.client.belief(self.claim(), action)
+
+    def renewed(self, action: Action) -> None:
+        """Its own deadline. What it stands on is the same."""
+        self._belief = self._belief.renewed(action["at_ns"])
+
+    def claim(self) -> Claim:
+        """By which it is held."""
+        raise NotImplementedError
 
     def believe_held(self, action: Action) -> None:
         """It is held from now on."""
@@ -127,7 +133,7 @@ class Belief(HeldThing):
         lose_contact(self.title)
 
 
-def seen(client: Client, name: str, action: Action, protocol: str) -> Status | None:
+def seen(client: AnyClient, name: str, action: Action, protocol: str) -> Status | None:
     """The record that a notice shows."""
     sight = action.get("sight")
     return (
@@ -163,7 +169,7 @@ def reason_of(action: Action) -> str:
 
 
 def refusal(
-    claim: Claim, client: Client, title: str, action: Action, *, seen: Status | None, what: str
+    claim: Claim, client: AnyClient, title: str, action: Action, *, seen: Status | None, what: str
 ) -> MopslockError:
     """Why nothing was acquired."""
     reason, class_ = reason_of(action), action.get("class", "")
@@ -183,7 +189,7 @@ class Lease(Belief, Claim):
     __slots__ = ("_overs", "_waits", "cause", "number", "settled")
 
     def __init__(
-        self, client: Client, name: str, *, title: str = "", guarded: bool, ttl_ns: int = 0,
+        self, client: AnyClient, name: str, *, title: str = "", guarded: bool, ttl_ns: int = 0,
         waits: OnWaiting | None = None, into: Future[HeldThing] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(client, name, title or name, guarded=guarded)
@@ -235,6 +241,10 @@ class Lease(Belief, Claim):
             self.client.command(self, "cancel")
 
     # What the client tells.
+
+    def claim(self) -> Claim:
+        """Itself."""
+        return self
 
     def hear(self, action: Action) -> bool:
         """Its last word is one of ENDS."""
@@ -290,7 +300,7 @@ ENDS = {"refused", "lost", "released", "left", "cannot_maintain"}
 NOTICES = {
     "waiting": "waiting",
     "held": "held",
-    "renewed": "believe",
+    "renewed": "renewed",
     "deadline": "believe",
     "adopted": "adopted",
     "refused": "refused",
@@ -310,7 +320,7 @@ class Permit(Lease):
     __slots__ = ("request", "total", "what")
 
     def __init__(
-        self, client: Client, name: str, request: PermitRequest | None, *, ttl_ns: int,
+        self, client: AnyClient, name: str, request: PermitRequest | None, *, ttl_ns: int,
         waits: OnWaiting | None = None, into: Future[HeldThing] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(client, name, guarded=True, ttl_ns=ttl_ns, waits=waits, into=into)
@@ -345,7 +355,7 @@ class Look(Claim):
 
     __slots__ = ("_client", "cause", "future", "name", "number", "status")
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: AnyClient, name: str) -> None:
         self.number, self.cause = 0, None
         self._client, self.name = client, name
         self.status = Status(name=name, state="vacant")

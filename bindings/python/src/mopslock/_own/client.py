@@ -18,16 +18,15 @@ import queue
 import socket
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
-from .. import _texts
 from .._future import Future
-from .._host_interface import Host
 from .._log import log
 from .._machine import Machine
-from .._units import SECOND
 from .._workers import Do
-from ..errors import EngineFailed, MopslockError
+from ..errors import EngineFailed
+from .base import LOOK, AnyClient, Claim, Deadline
 from .clock import Clock
 from .threads import Lane, Sleeper
 from .verbs import NEVER, READS, REQUESTS, RESULTS, Action, Event, attempt, can, unknown
@@ -46,53 +45,7 @@ part of the limit later, before a request is given up."""
 NAP = 2_000_000
 """Nanoseconds for which who has stepped waits by itself, since a change of threads takes as long."""
 
-LOOK = 1.0
-"""Seconds that a caller past its deadline waits to be told what happened."""
-
 WOKE: Event = {"kind": "woke"}
-
-
-class Session:
-    """One heartbeat of many claims: until when all that stand on it may be relied on."""
-
-    __slots__ = ("until",)
-
-    def __init__(self, until: int) -> None:
-        self.until = until
-
-
-class Claim:
-    """What the client has a number for. All of it happens under the client's lock."""
-
-    if not TYPE_CHECKING:  # which cannot see that its classes have them
-        __slots__ = ()
-
-    number: int
-    """From when it is begun."""
-    cause: BaseException | None
-    """What the store raised last."""
-
-    def hear(self, action: Action) -> bool:
-        """What the client says of it. True: that is the last word."""
-        raise NotImplementedError
-
-    def fail(self, error: MopslockError) -> None:
-        """It could not be begun, or the client has failed."""
-        raise NotImplementedError
-
-    def hurry(self) -> None:
-        """The store is closed, or the process is about to end: it may not be relied on any more."""
-
-    def is_wanted(self) -> bool:
-        """It was not given up before it was begun."""
-        return True
-
-    def result(self) -> bytes | None:
-        """The output of work, which is to be stored."""
-        return None
-
-    def answered(self, action: Action, answer: Event) -> None:
-        """The store has answered a request for it."""
 
 
 class Share(Protocol):
@@ -156,18 +109,12 @@ class Request:
                 return
 
 
-class Client:
-    """All that this process does with one store."""
+class Client(AnyClient):
+    """In this process, over a store that is written in Python."""
 
     def __init__(self, store: Any, clock: Clock, threads: Share, seed: bytes = b"") -> None:
-        self.store, self.clock, self.threads = store, clock, threads
-        self.url = str(getattr(store, "url", None) or repr(store))
-        self.host: Host
-        self.sessions: dict[int, Session] = {}
-        self.claims: dict[int, Claim] = {}
-        self.closing = False
-        self.closed: Future[None] = Future()
-        self.cause: BaseException | None = None  # what the store raised last
+        super().__init__(str(getattr(store, "url", None) or repr(store)), clock)
+        self.store, self.threads = store, threads
         self._seed = seed
         self._machine: Machine | None = None
         self._stepping = threading.Lock()  # held by threads of ours alone
@@ -181,7 +128,6 @@ class Client:
         self._limit = NEVER  # no request is to be looked at before
         self._napping = False
         self._mono = 0
-        self._last = 0
 
     def _config(self) -> Event:
         store, able = self.store, can(self.store)
@@ -207,21 +153,9 @@ class Client:
 
     # What any thread may call.
 
-    def begin(self, claim: Claim, command: Event, terms: Event) -> None:
-        """Begins a claim. command has its keys in the core's order, as terms have."""
-        self.post(lambda: self._begin(claim, command, terms))
-
-    def command(self, claim: Claim, kind: str, **fields: Any) -> None:
-        """Says something of a claim that was begun; if that has ended it changes nothing."""
-        self.post(lambda: self._command(claim, {"kind": kind, **fields}))
-
     def is_under_way(self, request: Request) -> bool:
         """It was not answered yet."""
         return self._under_way.get(request.action["request"]) is request
-
-    def close(self) -> None:
-        """Ends all claims, and then the sessions."""
-        self.post(self._close)
 
     def post(self, do: Do) -> None:
         """Has do run under the lock, after what was posted before."""
@@ -245,6 +179,29 @@ class Client:
 
         self.post(look)
         return looked.wait(LOOK)
+
+    def soon(self, do: Do) -> None:
+        """On a worker."""
+        self.threads.soon(do)
+
+    def drive(self) -> None:
+        """Takes a turn on the caller's thread."""
+        if self.threads.sleeper.barred:
+            self.turn()
+
+    def belief(self, claim: Claim, action: Action) -> Deadline:
+        """renewed tells a deadline alone; held and deadline also the session."""
+        return Deadline(action.get("at_ns", 0), self.sessions.get(action.get("on", 0)))
+
+    def output(self, body: bytes | Path) -> bytes:
+        """A file is read here, whole: a store of one's own takes bytes."""
+        return body.read_bytes() if isinstance(body, Path) else body
+
+    or_else = ", or has no verbs create, list and delete"
+
+    def seen_of_create(self, action: Action) -> str:
+        """Nothing, of a store that has not all verbs."""
+        return super().seen_of_create(action) if can(self.store) else ""
 
     def due(self) -> int:
         """Mono: when it must be woken, or a request given up."""
@@ -329,36 +286,16 @@ class Client:
                 self._lose(error)
 
     def _lose(self, error: EngineFailed) -> None:
-        """The machine has failed. All claims end with it, and a new one takes those that come (PROTOCOL C8)."""
-        claims, self.claims, self.sessions = self.claims, {}, {}
+        """The machine has failed. A new one takes the claims that come."""
         machine, self._machine, self._seed = self._machine, None, b""
         self._under_way = {}  # what has begun keeps its place in the lane, and its answer is told to nobody
         self._wake = self._limit = NEVER
         if machine is not None:
             machine.drop()
-        if self.closing:
-            self.closed.settle(None)
-        for claim in claims.values():
-            claim.fail(error)
+        self._strand(error)
 
-    def _begin(self, claim: Claim, command: Event, terms: Event) -> None:
-        if self.closed.done():
-            claim.fail(_texts.closed())
-        elif claim.is_wanted():
-            self._last += 1
-            claim.number = self._last
-            self.claims[claim.number] = claim
-            try:
-                self._step({**command, "claim": claim.number, "terms": terms})
-            except Exception as error:
-                self.claims.pop(claim.number, None)
-                claim.fail(error if isinstance(error, MopslockError) else EngineFailed(f"mopslock: {error!r}"))
-                if not isinstance(error, MopslockError):
-                    raise
-
-    def _command(self, claim: Claim, command: Event) -> None:
-        if self.claims.get(claim.number) is claim:
-            self._step({**command, "claim": claim.number})
+    def _give(self, event: Event, claim: Claim | None = None) -> None:
+        self._step(event)
 
     def _close(self) -> None:
         if self._machine is None:
@@ -416,87 +353,14 @@ class Client:
 
     def _ask(self, action: Action, now: int) -> None:
         claim = self.claims.get(action.get("claim", 0)) if action["kind"] in RESULTS else None
-        request = Request(self, action, claim.result() if claim is not None else None, now)
+        body = claim.result() if claim is not None else None
+        request = Request(self, action, body if isinstance(body, bytes) else None, now)
         self._under_way[action["request"]] = request
         self._limit = min(self._limit, request.look)
         self._asked.append(request)
-
-    def _tell(self, action: Action) -> None:
-        number = action.get("claim")
-        if number is None:
-            _NOTICES.get(action["kind"], Client._unheard)(self, action)
-            return
-        claim = self.claims.get(number)
-        try:
-            if claim is not None and claim.hear(action):
-                del self.claims[number]
-        except Exception as error:
-            log.exception("mopslock: a claim could not be told; this is an error in mopslock")
-            assert claim is not None
-            self._inbox.put(partial(self._step, {"kind": "cancel", "claim": number}))
-            del self.claims[number]
-            claim.fail(EngineFailed(f"mopslock: {error!r}"))
-
-    # What is said of no claim.
-
-    def _unheard(self, _: Action) -> None:
-        pass
-
-    def _held(self, action: Action) -> None:
-        self.sessions[action["on"]] = Session(action["at_ns"])
-
-    def _renewed(self, action: Action) -> None:
-        self.sessions[action["on"]].until = action["at_ns"]
-
-    def _lost(self, action: Action) -> None:
-        log.warning("mopslock: the session is lost (%s), and with it every lease on it", action["reason"])
-        self.sessions.pop(action["on"], None)
-
-    def _left(self, action: Action) -> None:
-        self.sessions.pop(action["on"], None)
-
-    def _warned(self, action: Action) -> None:
-        if action["reason"] == "emptied":
-            log.warning(
-                "mopslock: %s: a session was removed from the store; keep cleaning and lifecycle rules off it", self.url
-            )
-            return
-        if action["reason"] != "no_create":
-            log.warning("mopslock: %s: %s", self.url, action["reason"])
-            return
-        seen = action.get("body", b"").decode() if can(self.store) else ""
-        log.warning(
-            "mopslock: %s does not honour create-if-absent, or has no verbs create, list and delete: its leases are "
-            "kept by lastwriter, without a fencing token%s", self.url, seen and f" (seen: {seen})",
-        )  # fmt: skip
-
-    def _outage(self, action: Action) -> None:
-        log.info(
-            "mopslock: %s fails: %d requests in a row, the last a %s (%s)",
-            self.url, action["count"], action["verb"], action.get("class", ""),
-        )  # fmt: skip
-
-    def _recovered(self, action: Action) -> None:
-        took = action.get("took_ns", 0) / SECOND
-        log.info("mopslock: %s answers again, after %d failed requests in %.1f s", self.url, action["count"], took)
-
-    def _is_closed(self, _: Action) -> None:
-        self.closed.settle(None)
 
     def __del__(self) -> None:
         machine = getattr(self, "_machine", None)
         if machine is not None:
             with contextlib.suppress(Exception):  # the interpreter may be ending
                 machine.drop()
-
-
-_NOTICES = {
-    "held": Client._held,
-    "renewed": Client._renewed,
-    "lost": Client._lost,
-    "left": Client._left,
-    "warned": Client._warned,
-    "outage": Client._outage,
-    "recovered": Client._recovered,
-    "closed": Client._is_closed,
-}

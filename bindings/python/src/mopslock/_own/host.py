@@ -21,8 +21,9 @@ from ..status import Status
 from ..stores import Listing, Store
 from ..terms import Terms
 from . import claims
+from .base import AnyClient, Claim
 from .claims import Lease, Look, Permit
-from .client import Claim, Client
+from .client import Client
 from .clock import System
 from .threads import threads
 from .verbs import Action, Event, looked_at
@@ -42,10 +43,10 @@ C = TypeVar("C", bound=Claim)
 class OwnHost(Host):
     """What this process holds on one store of its own."""
 
-    def __init__(self, store: Store, client: Client | None = None) -> None:
+    def __init__(self, store: Store, client: AnyClient | None = None) -> None:
         """A client is for tests."""
         self.store = store
-        self.client = client or Client(store, System(), threads())
+        self.client: AnyClient = client or Client(store, System(), threads())
         self.client.host = self  # it lives as long as anything is under way
         self.url = self.client.url
 
@@ -243,7 +244,7 @@ class OwnHost(Host):
             except BaseException as error:
                 listed.settle(error)
 
-        self.client.threads.soon(walk)
+        self.client.soon(walk)
         in_time = listed.wait(timeout_ns / SECOND)
         error = listed.exception()
         if in_time and error is None:
@@ -266,8 +267,7 @@ class OwnHost(Host):
             claim.hurry()
         client.close()
         while not client.closed.wait(min(end - time.monotonic(), TURN)) and time.monotonic() < end:
-            if client.threads.sleeper.barred:
-                client.turn()
+            client.drive()
         left = len(client.claims)
         if left or (client.sessions and not client.closed.done()):
             raise NotReleased(

@@ -15,8 +15,8 @@ from .._log import log
 from .._notify import notifier
 from ..errors import MopslockError
 from ..status import Status
+from .base import AnyClient, Claim, Output
 from .claims import Belief, lose_contact, refusal, seen, warn
-from .client import Claim, Client
 from .verbs import RESULTS, Action, Event
 
 RESULT = "/result"
@@ -34,6 +34,10 @@ class Tenure(Belief):
         self.token = of.handle.token if of.handle is not None else 0
         self.believe_held(action)
 
+    def claim(self) -> Claim:
+        """The call."""
+        return self._of
+
     def is_given_back(self) -> bool:
         """With the call."""
         return self._of.over.done()
@@ -47,12 +51,12 @@ class Invocation(Claim, Call):
     """A call. The client says when the work is to be begun, and is told when that has ended."""
 
     __slots__ = (
-        "_body", "_final", "_late", "_launched", "_opens", "_pid", "_refusal", "_stored", "_waits", "_working",
+        "_final", "_late", "_launched", "_opens", "_output", "_pid", "_refusal", "_stored", "_waits", "_working",
         "cause", "client", "handle", "name", "next_step", "number", "over", "tenure", "ttl_ns",
     )  # fmt: skip
 
     def __init__(
-        self, client: Client, request: WorkRequest, next_step: StepFuture, *, ttl_ns: int,
+        self, client: AnyClient, request: WorkRequest, next_step: StepFuture, *, ttl_ns: int,
         opens: Callable[[str], BinaryIO],
     ) -> None:  # fmt: skip
         self.number, self.cause = 0, None
@@ -64,7 +68,7 @@ class Invocation(Claim, Call):
         self._launched = self._working = False  # the work was begun, ever; it is under way
         self._late: Step | MopslockError | None = None  # how it ends, unless work is launched all the same
         self._final: Step | MopslockError | None = None
-        self._body = b""  # the output of the work
+        self._output: bytes | Output = b""  # of the work
         self._stored = False
         self._pid = os.getpid()
         next_step.add_done_callback(self._given_up)
@@ -83,14 +87,14 @@ class Invocation(Claim, Call):
             self.client.command(self, "cancel")
 
     def complete(self, next_step: StepFuture, *, well: bool, body: bytes | Path | None) -> None:
-        """A file is read here, whole: a store of one's own takes bytes."""
+        """The output is read, or put into a file, on this thread."""
         if self._pid != os.getpid():
             raise _texts.forked(self.name)
-        body = body.read_bytes() if isinstance(body, Path) else body
+        output = self.client.output(body) if body is not None else None
         event: Event = {"kind": "ended", "outcome": "yes" if well else "no"}
-        if body is not None:
+        if output is not None:
             event["result"] = True
-        self.client.post(lambda: self._work_ended(next_step, body, event))
+        self.client.post(lambda: self._work_ended(next_step, output, event))
 
     def cancel(self) -> Future[None]:
         """Its validity ends before anything is written that lets others in."""
@@ -127,20 +131,26 @@ class Invocation(Claim, Call):
         self._conclude(error)
         self.over.settle(None)
 
-    def result(self) -> bytes | None:
+    def result(self) -> bytes | Output:
         """The output of the work."""
-        return self._body
+        return self._output
 
     def answered(self, action: Action, answer: Event) -> None:
         """What is stored is ours."""
-        self._stored = self._stored or (action["kind"] in RESULTS and answer["outcome"] == "yes")
+        if action["kind"] in RESULTS and answer["outcome"] == "yes":
+            self.stored()
 
-    def _work_ended(self, next_step: StepFuture, body: bytes | None, event: Event) -> None:
-        self.next_step = next_step
+    def stored(self) -> None:
+        """The result is ours."""
+        self._stored = True
+
+    def _work_ended(self, next_step: StepFuture, output: bytes | Output | None, event: Event) -> None:
+        self.next_step, self._output = next_step, output or b""
         if self._final is not None:  # it was over before
+            self._drop_output()
             next_step.settle(self._final)
             return
-        self._working, self._body = False, body or b""
+        self._working = False
         if not self.client.closing:  # otherwise it is given up, and hears of it in the end
             self.client.command(self, **event)
 
@@ -153,8 +163,13 @@ class Invocation(Claim, Call):
             self.tenure.invalidate()  # what is written next may let others in
         if isinstance(outcome, MopslockError) and outcome.__cause__ is None:
             outcome.__cause__ = self.cause
-        self._body = b""
+        self._drop_output()
         self.next_step.settle(outcome)
+
+    def _drop_output(self) -> None:
+        output, self._output = self._output, b""
+        if isinstance(output, Output):
+            output.drop()
 
     def _waiting(self, action: Action) -> None:
         if self._waits is not None and (status := self._seen(action)) is not None:
@@ -228,6 +243,10 @@ class Invocation(Claim, Call):
         if self.tenure is not None:
             self.tenure.believe(action)
 
+    def _renewed(self, action: Action) -> None:
+        if self.tenure is not None:
+            self.tenure.renewed(action)
+
     def _adopted(self, action: Action) -> None:
         if self.tenure is not None:
             self.tenure.adopted(action)
@@ -246,7 +265,7 @@ _WORK: dict[str, Callable[[Invocation, Action], None]] = {
     "found": Invocation._found,
     "absent": Invocation._absent,
     "adopted": Invocation._adopted,
-    "renewed": Invocation._believe,
+    "renewed": Invocation._renewed,
     "deadline": Invocation._believe,
     "refused": Invocation._refused,
     "lost": Invocation._lost,

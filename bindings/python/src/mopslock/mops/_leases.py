@@ -59,11 +59,10 @@ class Claim(claims.Lease):
         else:
             self.believe_held(action)
 
-    def believe(self, action: Action) -> None:
+    def renewed(self, action: Action) -> None:
         """Now it has."""
-        super().believe(action)
-        if action["kind"] == "renewed":
-            self.settled.settle(self)
+        super().renewed(action)
+        self.settled.settle(self)
 
     def contact_lost(self, action: Action) -> None:
         """It has joined, and tries on."""
