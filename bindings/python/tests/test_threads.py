@@ -181,3 +181,8 @@ def test_all_are_told_although_the_teller_is_interrupted() -> None:
         with pytest.raises(KeyboardInterrupt):
             tell()
     assert (told, begun.result()) == ([begun, settled, "lost"], 1)
+
+
+def test_a_wait_whose_time_is_over_as_it_begins_ends() -> None:
+    for _ in range(20_000):
+        assert not Future[None]().wait(1e-6)

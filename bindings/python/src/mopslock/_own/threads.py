@@ -6,6 +6,7 @@ between a step and what it asks for, and a store that hangs hangs nobody.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import os
@@ -119,7 +120,8 @@ class Sleeper:
         self._soon = soon
         self._heap: list[tuple[int, int, Waits]] = []  # an entry is stale if its instant is not what is expected
         self._order = itertools.count()
-        self._pokes: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._poked = threading.Lock()  # unlocked by a poke; a SimpleQueue's wait may not end: see Future.wait
+        self._poked.acquire()
         self._lock = threading.RLock()
         self._thread: threading.Thread | None = None  # the first of the two, while one of them has the turn
         self._spare = False  # the other waits for its turn
@@ -140,7 +142,8 @@ class Sleeper:
 
     def poke(self) -> None:
         """Has it look at the clock."""
-        self._pokes.put(None)
+        with contextlib.suppress(RuntimeError):  # it was poked before
+            self._poked.release()
         with self._lock:
             if self._thread is None and self._heap:
                 begin_thread(self._begin, "mopslock-sleeper", self._note)
@@ -174,9 +177,7 @@ class Sleeper:
                 except BaseException:
                     log.exception("mopslock: a request failed; this is an error in mopslock")
                 return
-            try:
-                self._pokes.get(timeout=IDLE if found is None else found)
-            except queue.Empty:
+            if not self._poked.acquire(timeout=IDLE if found is None else found):
                 self._prune()
                 if found is None and self._rest():
                     return
@@ -184,8 +185,7 @@ class Sleeper:
     def look(self) -> float | Do | None:
         """Wakes those that are due, and returns the seconds until another is; None is when somebody pokes it. Or it
         gives its turn away, and returns what is to be done."""
-        while not self._pokes.empty():
-            self._pokes.get_nowait()
+        self._poked.acquire(blocking=False)
         while True:
             with self._lock:
                 while self._heap and self._heap[0][0] != self._heap[0][2].expected:
