@@ -21,6 +21,13 @@ APT_GET := apt-get -qq -o APT::Sandbox::User=root
 # Tests called Hammer show what goroutines and locks can break. They run under the race
 # detector, as the suites of our own stores do.
 HAMMERED := ./host ./host/limiter ./host/fence ./host/trace ./host/store/local ./host/store/mem
+# make test compiles no cloud's SDK, which takes minutes where nothing is cached: the packages whose
+# tests have one go to make test-servers, where servers have them all. The tests called Cloud, Node and
+# Valgrind go there as well, since they need an SDK, Node or Valgrind. make stress has tests/stress.
+NOCLOUD := -tags mopslock_nocloud
+ELSEWHERE := ^Test(Cloud|Node|Valgrind)
+SDK := github.com/aws/\|cloud.google.com/\|github.com/Azure/
+TESTED = $(GO) list $(NOCLOUD) -test -f '{{.ImportPath}} {{.Deps}}' ./... | sed -n 's/^\([^ ]*\)\.test /\1 /p' | grep -v '/tests/stress '
 # Packages with goroutines of their own and without a cloud's SDK, which would cost minutes.
 RACY := $(HAMMERED) ./host/doctor ./host/store ./cmd/mopslock-host/internal/...
 STRESS ?= 30s
@@ -66,15 +73,17 @@ python: $(VENV)/installed ## build the wheel of the Python package into bin/dist
 install: ## install header, libraries and pkg-config files (PREFIX=/usr/local)
 	@$(MAKE) -s -C bindings/c install GO=$(GO)
 
-run: build ## show leases at work in a fresh directory: who held what and when
-	$(GO) run ./tests/examples/demo $(BIN)/mopslock-host
+# It shows a directory, so it does not compile the clouds' SDKs, which take minutes where nothing is cached.
+run: ## show leases at work in a fresh directory: who held what and when
+	$(GO) build -tags mopslock_nocloud -ldflags '-s -w' -o $(BIN)/demo/mopslock-host ./cmd/mopslock-host
+	$(GO) run ./tests/examples/demo $(BIN)/demo/mopslock-host
 
 # No test here needs a server, or waits for time to pass. With MOPSLOCK_TOOLS=required a tool that
 # is not installed is a failure, and no skip. make -k test goes on after a part that fails.
 test: test-go test-hammer test-mutations test-python ## run the tests: all behaviour, in minutes
 
 test-go: ## run the part of test that is Go
-	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v -e /tests/servers$$ -e /tests/stress$$)
+	$(GO) test -timeout 15m $(NOCLOUD) -skip '$(ELSEWHERE)' $$($(TESTED) | grep -v '$(SDK)' | cut -d ' ' -f 1)
 
 test-hammer: ## run what goroutines and locks can break, under the race detector
 	$(GO) test -timeout 15m -race -run Hammer $(HAMMERED)
@@ -89,8 +98,10 @@ test-python: $(VENV)/installed ## run the part of test that is Python
 race: ## run the other tests of packages with goroutines under the race detector
 	$(GO) test -timeout 15m -race -skip Hammer $(RACY)
 
-test-servers: servers ## run what only a server can tell, on S3, GCS and Azure servers
+test-servers: servers ## run what only S3, GCS and Azure servers can tell, and what needs an SDK, Node or Valgrind
 	$(GO) test -timeout 15m -count 1 ./tests/servers/...
+	$(GO) test -timeout 15m $$($(TESTED) | grep '$(SDK)' | cut -d ' ' -f 1 | grep -v /tests/servers$$)
+	$(GO) test -timeout 15m -run '$(ELSEWHERE)' ./cmd/mopslock-host ./tests/examples ./bindings/c/tests
 
 check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## check lint, formatting, module files, generated files
 	@echo "== gofumpt"

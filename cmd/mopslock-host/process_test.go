@@ -245,9 +245,11 @@ func (s *scene) state(name string) string {
 func waits(file string) string { return "while ! test -e " + file + "; do sleep 0.02; done; " }
 
 // Scripts of real processes, each with a directory as its store.
-func TestProcesses(t *testing.T) {
+func TestProcesses(t *testing.T) { runScripts(t, "testdata/process") }
+
+func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/process",
+		Dir:                 dir,
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		Deadline:            time.Now().Add(2 * bound), // only ends what hangs

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !mopslock_nocloud
 
 package main
 
@@ -16,6 +16,12 @@ import (
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 )
+
+// Tests called Cloud are of a program that has the clouds' SDKs. make test-servers runs them, since make test does not
+// compile those.
+
+// Scripts of real processes that are told of clouds.
+func TestCloudScripts(t *testing.T) { runScripts(t, "testdata/cloud") }
 
 // planted stands in every secret: whatever shows it shows a secret.
 const planted = "hunter2hunter2"
@@ -36,7 +42,7 @@ func telltale(t *testing.T) string {
 // Whatever a command fails for, it says so without what it was given to enter a store: on stdout and stderr, in the
 // recording, the status file, and what it remembers of the store. A URL that is refused is not repeated with what it holds.
 // That each cloud's errors hold no secret is proved in its package.
-func TestFailuresShowNoSecret(t *testing.T) {
+func TestCloudFailuresShowNoSecret(t *testing.T) {
 	address, home := telltale(t), t.TempDir()
 	t.Chdir(t.TempDir())
 	for name, value := range map[string]string{
