@@ -76,6 +76,7 @@ def test_launch_may_return_any_bytes_or_a_file(place: Place, tmp_path: Path) -> 
         (["a list"], "TypeError: mopslock: launch returned list: must be bytes"),
         (Path("/nowhere/at all"), "FileNotFoundError"),
         (ValueError("its own"), "ValueError: its own"),
+        (StopIteration("its own"), "StopIteration: its own"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
     ],
     ids=repr,

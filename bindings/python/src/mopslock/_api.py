@@ -6,19 +6,18 @@ import functools
 import inspect as inspection
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
-from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from . import _inside
+from ._caller import run
 from ._duration import Duration, nanoseconds
 from ._frames import brief
-from ._held import Entered, Handle, logged, take
+from ._held import Handle
 from ._host_interface import Break
 from ._hosts import AnyStore, host_of
-from ._lease import Companion, Lease, enter, leave
+from ._lease import Companion, Lease
 from ._options import Block, CompanionOptions, LeaseOptions, TryOptions, known, part, spelled
+from ._request import CompanionRequest, LeaseRequest, ThreadAcquiring
 from .errors import BadArgument, Held
 from .status import Status
 from .terms import Protocol, Terms
@@ -30,19 +29,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 ENVIRONMENT = "MOPSLOCK_LEASE"
-
-
-@dataclass(frozen=True)
-class LeaseRequest:
-    """Everything that a caller asks of a lease, checked before any I/O."""
-
-    store: AnyStore
-    name: str
-    terms: Terms
-    block: Block
-
-    def __post_init__(self) -> None:
-        self.terms.config()
 
 
 def lease_request(store: AnyStore, name: str, options: Mapping[str, Any]) -> LeaseRequest:
@@ -110,39 +96,10 @@ def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Le
         return None
 
 
-OWN_LEASING = (
-    "lease(…) is this process's own: the other process makes its own, or accompanies this one's lease by its text"
-)
-"""Why it cannot be pickled."""
-
-
-class Leasing:
+class Leasing(ThreadAcquiring[Lease]):
     """What lease() returns: enter it, or decorate with it."""
 
-    def __init__(self, request: LeaseRequest) -> None:
-        self._request = request
-        self._entered: Entered[Lease] = Entered()
-        self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
-
-    @brief
-    def acquire(self) -> Lease:
-        """Acquires a lease that is independent of this object."""
-        w = self._request
-        host = host_of(w.store)
-        if w.block.wait != 0:
-            _inside.refuse(host, w.name, w.terms.protocol, awaits=False)
-        waits = logged("lease", w.name, w.block.on_waiting)
-        return take(
-            lambda future: host.begin_acquire(w.name, w.terms, w.block.wait_ns(), waits, future),
-            lambda held: Lease(held, w.block),
-        )
-
-    @brief
-    def __enter__(self) -> Lease:
-        return enter(self._entered, self.acquire, f"lease {self._request.name!r}", _inside.enter)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        leave(self._entered, error)
+    _kind = Lease
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Each call of the function acquires and releases. Calls in several threads wait for each other."""
@@ -154,33 +111,15 @@ class Leasing:
         @brief
         @functools.wraps(function)
         def leased(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self._once(), Leasing(self._request):
+            with _inside.once(self, under(self._request.name)), Leasing(self._request):
                 return function(*args, **kwargs)
 
         return leased
 
-    def __reduce__(self) -> Any:
-        raise TypeError(OWN_LEASING)
 
-    def _once(self) -> _Once:
-        return _Once(self._inside, self._request.name)
-
-
-class _Once:
-    """A call within a call would wait for itself."""
-
-    def __init__(self, inside: ContextVar[bool], name: str) -> None:
-        self._inside, self._name = inside, name
-
-    def __enter__(self) -> None:
-        if self._inside.get():
-            raise RuntimeError(
-                f"mopslock: a function under lease {self._name!r} calls itself, and would wait for itself"
-            )
-        self._token = self._inside.set(True)
-
-    def __exit__(self, *_: object) -> None:
-        self._inside.reset(self._token)
+def under(name: str) -> str:
+    """The text of the error for a decorated function that calls itself."""
+    return f"mopslock: a function under lease {name!r} calls itself, and would wait for itself"
 
 
 @brief
@@ -197,16 +136,11 @@ def accompany(text: str | None = None, **options: Unpack[CompanionOptions]) -> C
     LeaseLost: the lease belongs to another tenure, or was released. NothingToJoin: there is nothing to keep alive, or
     the store could not be read for a TTL.
     """
-    handle, request = accompanying(text, options)
-    host = host_of(request.store)
-    return take(
-        lambda future: host.begin_accompany(handle, request.terms, future),
-        lambda held: Companion(held, request.block),
-    )
+    return run(accompanying(text, options).acquire(Companion))
 
 
-def accompanying(text: str | None, options: Mapping[str, Any]) -> tuple[Handle, LeaseRequest]:
-    """The beginning of accompany and its twin: the lease, and the request."""
+def accompanying(text: str | None, options: Mapping[str, Any]) -> CompanionRequest:
+    """The arguments of accompany and its twin."""
     known("accompany", CompanionOptions, options)
     if text is None:
         text = os.environ.get(ENVIRONMENT)
@@ -217,7 +151,7 @@ def accompanying(text: str | None, options: Mapping[str, Any]) -> tuple[Handle, 
     if isinstance(where, str) and store is None and "://" not in where:
         raise BadArgument(f"mopslock: the lease lies on a store of Python's own, {where}: give that object as store=")
     terms = Terms(**part(Terms, options), protocol="strict" if handle.protocol == "strict" else "lastwriter")
-    return handle, LeaseRequest(where, handle.name, terms, Block(**part(Block, options)))
+    return CompanionRequest(where, handle.name, terms, Block(**part(Block, options)), handle)
 
 
 def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:

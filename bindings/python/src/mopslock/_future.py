@@ -61,7 +61,7 @@ class Future(Generic[T]):
             done.acquire()
             self.add_done_callback(tell)
             if not done.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)):
-                self._take_back(tell)
+                self.take_back(tell)
         return self.done()
 
     def result(self) -> T:
@@ -75,11 +75,11 @@ class Future(Generic[T]):
     def add_done_callback(self, call: Callable[[Future[T]], object]) -> None:
         """Calls ``call(self)`` once it is done: on the thread that settles it, or on this one if it is done."""
         self._calls.append(call)
-        if self._outcomes and self._take_back(call):
+        if self._outcomes and self.take_back(call):
             call(self)
 
-    def _take_back(self, call: Callable[[Future[T]], object]) -> bool:
-        """False: the thread that settles it makes the call, or has made it."""
+    def take_back(self, call: Callable[[Future[T]], object]) -> bool:
+        """Makes add_done_callback undone. False: the thread that settles it makes the call, or has made it."""
         try:
             self._calls.remove(call)
         except ValueError:

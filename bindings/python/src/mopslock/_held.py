@@ -161,17 +161,6 @@ def logged(what: str, name: str, waits: OnWaiting | None) -> OnWaiting | None:
     return tell
 
 
-def take(begin: Callable[[Future[HeldThing]], object], make: Callable[[HeldThing], T]) -> T:
-    """Acquires, and returns what its caller gets. Whenever it is interrupted: what was acquired is given back."""
-    future: Future[HeldThing] = Future()
-    try:
-        begin(future)
-        return make(future.result())
-    except BaseException:
-        give_up(future)
-        raise
-
-
 class Use(Generic[T]):
     """One use of what lease(…) or permit(…) returned, from entering to leaving."""
 

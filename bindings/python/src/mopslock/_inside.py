@@ -9,9 +9,11 @@ Python 3.11. If one thread enters a block and another leaves it, it counts as th
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
@@ -43,6 +45,22 @@ def enter(lease: _Entered) -> _Block:
     block = _Block(weakref.ref(lease), threading.get_ident(), weakref.ref(task) if task is not None else None)
     _blocks.set((*(one for one in _blocks.get() if _live(one) is not None), block))
     return block
+
+
+_once: ContextVar[frozenset[object]] = ContextVar("mopslock-once", default=frozenset())
+
+
+@contextlib.contextmanager
+def once(call: object, text: str) -> Iterator[None]:
+    """RuntimeError with this text, if this thread or task is in such a call: it would wait for itself."""
+    inside = _once.get()
+    if call in inside:
+        raise RuntimeError(text)
+    token = _once.set(inside | {call})
+    try:
+        yield
+    finally:
+        _once.reset(token)
 
 
 def leave(entered: _Block) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from . import _failure, _inside, _texts
 from ._api import ENVIRONMENT
 from ._call import Call, Found, NoLease, Step, StepFuture, WorkRequest, give_up
+from ._caller import run
 from ._frames import brief
 from ._held import Handle, HeldThing, logged
 from ._host_interface import Host
-from ._hosts import AnyStore, host_of
+from ._hosts import AnyStore
 from ._lease import AcquiredLease
 from ._options import RELEASE, Block, InvokeOptions, RemoteOptions, known, part, spelled
 from .errors import BadArgument, LeaseLost, MopslockError, RememberedFailure
@@ -154,7 +155,8 @@ def invoke(
     Held, WaitOver, StoreError: nothing was done. NoResult: the work has ended, and there is none. BadArgument: before
     any I/O.
     """
-    return invoked(store, asking("invoke", name, options), launch, _failure.dump)
+    work = Run(asking("invoke", name, options))
+    return Result(*run(Invoking(Work, store, work, launch).until_found()))
 
 
 def asking(call: str, name: str, options: Mapping[str, Any], kind: Any = InvokeOptions) -> WorkRequest:
@@ -163,14 +165,6 @@ def asking(call: str, name: str, options: Mapping[str, Any], kind: Any = InvokeO
     terms, block = Terms(**part(Terms, options)), Block(**part(Block, options))
     terms.config()
     return WorkRequest(name, terms, block.wait_ns(), block.on_waiting, bool(options.get("memo_failures")))
-
-
-Keep = Callable[[BaseException], bytes]
-
-
-def invoked(store: AnyStore, request: WorkRequest, launch: Callable[[Work], WorkOutput], keep: Keep) -> Result:
-    """As invoke, for callers that store failures in their own way."""
-    return Result(*_Loop(store, Run(request, keep), launch).until_found())
 
 
 @brief
@@ -196,12 +190,20 @@ def remote(
     NothingToJoin: there is nothing to keep alive, and nothing was done. NoResult, StoreError, BadArgument: as in
     invoke.
     """
-    where, request = remoting(store, lease_text, options)
-    run = Run(request, _failure.dump)
+    found = run(joining(Work, store, lease_text, launch, options))
+    return Result(*found) if found is not None else None
+
+
+async def joining(
+    kind: type[Work], store: AnyStore | None, text: str | None, launch: Callable[[Any], Any], options: Mapping[str, Any]
+) -> tuple[Call, Found] | None:
+    """remote and its twin."""
+    where, request = remoting(store, text, options)
+    work = Run(request)
     try:
-        return Result(*_Loop(where, run, launch).until_found())
+        return await Invoking(kind, where, work, launch).until_found()
     except MopslockError as error:
-        if run.late(error):
+        if work.late(error):
             return None
         raise
 
@@ -238,8 +240,11 @@ class Run:
     """What is decided between the steps of a call. Nothing here waits."""
 
     request: WorkRequest
-    keep: Keep
-    raised: BaseException | None = field(default=None)
+    keep: Callable[[BaseException], bytes] = _failure.dump
+    """How a failure is stored."""
+    dumps: Callable[[Any], Any] = lambda output: output
+    """How the output of launch is stored."""
+    raised: BaseException | None = None
     """The exception of launch, if the caller is to get it."""
 
     def failed(self, held: HeldThing, error: Exception) -> tuple[bool, bytes | None]:
@@ -285,14 +290,6 @@ def content(value: object) -> bytes | Path | None:
     raise TypeError(f"mopslock: launch returned {type(value).__name__}: must be bytes, a pathlib.Path, or None")
 
 
-def beginning(host: Host, request: WorkRequest, *, awaits: bool) -> WorkRequest:
-    """The request of a call that begins now. It may wait, but not for itself. A remote waits for no other holder."""
-    if request.remote or not request.wait_ns:
-        return request
-    _inside.refuse(host, request.name, request.terms.protocol, awaits=awaits)
-    return replace(request, waits=logged("the result of", request.name, request.waits))
-
-
 @contextlib.contextmanager
 def under(work: W, request: WorkRequest) -> Iterator[W]:
     """A block of the lease under which work is done. A remote's lease does not count: its launcher may release it at
@@ -307,53 +304,63 @@ def under(work: W, request: WorkRequest) -> Iterator[W]:
         _inside.leave(entered)
 
 
-class _Loop:
-    """One call, on its caller's thread."""
+class Invoking:
+    """One call of a thread or a task, which gets kind for its work."""
 
-    def __init__(self, store: AnyStore, run: Run, launch: Callable[[Work], WorkOutput]) -> None:
-        self._store, self._run, self._launch = store, run, launch
+    def __init__(self, kind: type[Work], store: AnyStore, run: Run, launch: Callable[[Any], Any]) -> None:
+        self._kind, self._caller, self._store, self._run, self._launch = kind, kind._caller, store, run, launch
+        self._begun = False
 
-    def until_found(self) -> tuple[Call, Found]:
+    async def until_found(self) -> tuple[Call, Found]:
+        """The result. Errors are those of invoke."""
         next_step = first = StepFuture()
         call: Call | None = None
         try:
-            host = host_of(self._store)
-            request = beginning(host, self._run.request, awaits=False)
-            call = host.begin_invocation(request, first)
+            host = await self._caller.host(self._store)
+            call = host.begin_invocation(self._asked(host), first)
             while True:
-                step = self._next(next_step)
+                step = await self._next(call, next_step)
                 if isinstance(step, Found):
                     return call, step
                 next_step = StepFuture()
-                self._work(call, step.held, next_step)
-        except BaseException:  # also an interrupt before call was set
+                await self._work(call, step.held, next_step)
+        except BaseException as error:  # also an interrupt before call was set
             give_up(first)
-            if call is not None:
-                _give_back(call)
+            over = call.cancel() if call is not None else None
+            if over is not None and self._begun and not isinstance(error, GeneratorExit):  # a closed loop cannot wait
+                await self._caller.wait(over, RELEASE)  # what was held is released before the error is raised
             raise
 
-    def _next(self, next_step: StepFuture) -> Step:
+    def _asked(self, host: Host) -> WorkRequest:
+        """It may wait, but not for itself. A remote waits for no other holder."""
+        request = self._run.request
+        if request.remote or not request.wait_ns:
+            return request
+        _inside.refuse(host, request.name, request.terms.protocol, awaits=self._caller.is_task)
+        return replace(request, waits=logged("the result of", request.name, request.waits))
+
+    async def _next(self, call: Call, next_step: StepFuture) -> Step:
         came: Step | BaseException = TimeoutError()
         try:
-            if next_step.wait(self._run.patience):
+            if await self._caller.wait(next_step, self._run.patience, call.cancel):
                 came = next_step.result()
         except MopslockError as error:
             came = error
         return self._run.judge(came)
 
-    def _work(self, call: Call, held: HeldThing, next_step: StepFuture) -> None:
+    async def _work(self, call: Call, held: HeldThing, next_step: StepFuture) -> None:
         if held.failure() is not None:
             call.complete(next_step, well=True, body=None)
             return
+        self._begun = True
         try:
-            with under(Work(held), self._run.request) as work:
-                body = content(self._launch(work))
-            call.complete(next_step, well=True, body=body)
+            with under(self._kind(held), self._run.request) as work:
+                output = self._launch(work)
+                body = content(self._run.dumps(await output if self._caller.is_task else output))
+            if isinstance(body, Path):
+                await self._caller.call(lambda: call.complete(next_step, well=True, body=body))
+            else:
+                call.complete(next_step, well=True, body=body)
         except Exception as error:
-            well, body = self._run.failed(held, error)
-            call.complete(next_step, well=well, body=body)
-
-
-def _give_back(call: Call) -> None:
-    """Releases what is held before the error is raised, but waits only so long."""
-    call.cancel().wait(RELEASE)
+            well, kept = self._run.failed(held, error)
+            call.complete(next_step, well=well, body=kept)

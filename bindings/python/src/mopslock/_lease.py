@@ -7,21 +7,24 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _inside, _texts
+from ._caller import THREAD, run
 from ._duration import Duration, nanoseconds
 from ._future import Future
-from ._held import Entered, HeldThing, Use
+from ._held import HeldThing
 from ._log import log
 from ._notify import notifier
 from ._options import RELEASE, Block, OnLost
 from ._units import SECOND
 from .errors import Forked, LeaseLost, MopslockError, NotReleased
 from .status import instant
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 ENDLESS = 1 << 61
 """Nanoseconds. A deadline that far away is none."""
@@ -36,6 +39,8 @@ class Lost:
     ``is_set`` looks at the clock itself, so it is also right in a process that was paused.
     """
 
+    _caller = THREAD
+
     def __init__(self, held: HeldThing) -> None:
         self._held = held
         self._ended: Future[None] | None = None
@@ -47,6 +52,9 @@ class Lost:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Blocks until it is set, at most ``timeout`` seconds, and returns whether it is."""
+        return run(self._wait(timeout))
+
+    async def _wait(self, timeout: float | None) -> bool:
         if self.is_set():  # in a forked child it is, and there a thread that no longer exists may hold our lock
             return True
         with self._lock:
@@ -54,7 +62,7 @@ class Lost:
                 ended: Future[None] = Future()
                 self._held.when_ended(lambda _: ended.settle(None))
                 self._ended = ended  # last: an interrupted call may begin again
-        self._ended.wait(timeout)
+        await self._caller.wait(self._ended, timeout)
         return self.is_set()
 
     def __bool__(self) -> bool:
@@ -65,15 +73,17 @@ class Lost:
 
 
 class HeldLease:
-    """What a lease, a companion and a permit have in common."""
+    """What a lease, a companion and a permit have in common, of threads and of tasks."""
 
+    _caller = THREAD
     _home = "mopslock"  # where users find the class
+    _lost: type[Lost] = Lost
 
     def __init__(self, held: HeldThing, block: Block) -> None:
         self._pid = os.getpid()
         self._held, self._block = held, block
         notifier.ready()
-        self.lost = Lost(held)
+        self.lost = self._lost(held)
         """Event-like: set as soon as the lease can no longer be relied on."""
         if block.on_lost is not None:
             self.on_lost(block.on_lost)
@@ -148,14 +158,14 @@ class HeldLease:
         if failure is not None:
             raise _again(failure)
 
-    def _finish(self, timeout: Duration | None) -> None:
+    async def _end(self, timeout: Duration | None) -> None:
         """Ends it, and waits for the store. It goes on to its end whatever interrupts the caller."""
         try:
             if self._is_parents():
                 raise _texts.forked(self.name, self._held.what)
             seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
             over = self._held.finish()
-            if not over.wait(seconds):
+            if not await self._caller.wait(over, seconds):
                 raise not_released(self.name, self._held.what)
             over.result()
         except MopslockError as error:
@@ -173,10 +183,13 @@ class HeldLease:
         """A forked child also leaves the block, but the lease is the parent's."""
         return self._pid != os.getpid()
 
-    def _leave_with(self, error: BaseException | None) -> None:
-        """The end of a with block."""
+    def _enter(self) -> None:
+        """The beginning of a block of it."""
+
+    async def _end_block(self, error: BaseException | None) -> None:
+        """The end of a block, with what that has raised."""
         try:
-            self._finish(self._block.release_timeout)
+            await self._end(self._block.release_timeout)
         except MopslockError as ended:
             self._judge(ended, error)
 
@@ -227,8 +240,23 @@ class AcquiredLease(HeldLease):
         environment as MOPSLOCK_LEASE. It names the store, so it is as secret as the store's URL."""
         return self._held.handle().text()
 
+    def _enter(self) -> None:
+        """This thread or task waits for itself if it asks for it in there."""
+        _inside.enter(self)
 
-class Lease(AcquiredLease):
+
+class OfThread(HeldLease):
+    """A lease, companion or permit of a thread."""
+
+    def __enter__(self) -> Self:
+        self._enter()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        run(self._end_block(error))
+
+
+class Lease(OfThread, AcquiredLease):
     """An exclusive claim on a name, kept alive until release, mopslock.close(), the end of the process, or its loss.
 
     It cannot stop code that never checks: look at ``lost`` or call ``check()`` before anything that must not be done
@@ -242,17 +270,10 @@ class Lease(AcquiredLease):
         before. NotReleased: the store has not confirmed within ``timeout`` seconds (None: no limit). We go on trying
         until the deadline, after which the lease expires.
         """
-        self._finish(timeout)
-
-    def __enter__(self) -> Lease:
-        _inside.enter(self)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._leave_with(error)
+        run(self._end(timeout))
 
 
-class Companion(HeldLease):
+class Companion(OfThread):
     """Keeps another process's lease alive beside its holder, even after the holder dies. It never releases the lease.
 
     Losing contact with the store does not end it: it goes on trying, and ``left`` is negative meanwhile. ``lost`` is
@@ -261,50 +282,10 @@ class Companion(HeldLease):
 
     def leave(self, timeout: Duration | None = RELEASE) -> None:
         """Stops keeping the lease alive. The lease lives on. Errors are those of Lease.release."""
-        self._finish(timeout)
-
-    def __enter__(self) -> Companion:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._leave_with(error)
+        run(self._end(timeout))
 
 
 L = TypeVar("L", bound=HeldLease)
-
-
-def enter(entered: Entered[L], acquire: Callable[[], L], what: str, then: Callable[[L], object] = id) -> L:
-    """The beginning of a block: acquires, once nobody else is inside. All of it is in one try."""
-    use: Use[L] = Use()
-    try:
-        if not entered.begin(use):
-            raise RuntimeError(f"mopslock: {what} is entered already; leave it first, or make another")
-        use.held = acquire()
-        then(use.held)
-        return use.held
-    except BaseException:
-        give_back(entered, use)
-        raise
-
-
-def leave(entered: Entered[L], error: BaseException | None) -> None:
-    """The end of a block: what it held ends first, and is forgotten after that."""
-    use: Use[L] | None = None
-    try:
-        use = entered.use()
-        if use.held is not None:
-            use.held._leave_with(error)
-        entered.end(use)
-    except BaseException:
-        give_back(entered, use or entered.use())
-        raise
-
-
-def give_back(entered: Entered[L], use: Use[L]) -> None:
-    """The block was not entered, or its end was interrupted: nothing of it stays."""
-    if use.held is not None:
-        use.held._carry_on()
-    entered.end(use)
 
 
 def _vanished(held: HeldThing) -> None:

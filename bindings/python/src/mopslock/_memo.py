@@ -9,16 +9,17 @@ import json
 import math
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 from . import _failure
 from ._call import Found, StepFuture, WorkRequest
+from ._caller import run
 from ._frames import brief
-from ._hosts import AnyStore, host_of
-from ._invoke import asking, content, invoked
+from ._hosts import AnyStore
+from ._inside import once
+from ._invoke import Invoking, Outcome, Run, Work, asking, content
 from ._options import InvokeOptions, spelled
 from .errors import BadArgument, NoResult, Unreachable
 from .terms import Terms
@@ -153,13 +154,10 @@ def memoize(
         @brief
         @functools.wraps(function)
         def memoized(*args: P.args, **kwargs: P.kwargs) -> R:
-            work = memo.request(args, kwargs)
-            with memo.once(work.name):
-                result = invoked(store, work, lambda _: memo.dumps(function(*args, **kwargs)), memo.keep)
-                return cast(R, memo.loads(result.name, result.read(), failed=result.failed))
+            return cast(R, run(memo.call(Work, store, args, kwargs)))
 
         def cached(*args: P.args, **kwargs: P.kwargs) -> bool:
-            return is_there(store, memo.request(args, kwargs))
+            return run(memo.is_there(Work, store, args, kwargs))
 
         made: Memoized[P, R] = offered(memoized, memo, cached)
         return made
@@ -336,17 +334,36 @@ class Memo:
         w = self._request
         return WorkRequest(self.key_policy.name(args, kwargs), w.terms, w.wait_ns, w.waits, w.memo_failures)
 
-    @contextmanager
-    def once(self, name: str) -> Iterator[None]:
-        """A call within the same call would wait for itself."""
-        inside = _inside.get()
-        if name in inside:
-            raise RuntimeError(f"mopslock: {self._function.__qualname__} calls itself with the same arguments")
-        token = _inside.set(inside | {name})
+    async def call(self, kind: type[Work], store: AnyStore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of the function, of a thread or a task."""
+        work = Run(self.request(args, kwargs), self.keep, self.dumps)
+        name = work.request.name
+        with once(name, f"mopslock: {self._function.__qualname__} calls itself with the same arguments"):
+            call, found = await Invoking(kind, store, work, lambda _: self._function(*args, **kwargs)).until_found()
+            body = await kind._caller.call(Outcome(call, found)._read)
+            return self.loads(name, body, failed=found.failed)
+
+    async def is_there(self, kind: type[Work], store: AnyStore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether there is a result. It looks as a remote without a lease, whose work ends before it has begun: one
+        looks for what others have stored, and takes no part."""
+        caller, w, next_step = kind._caller, self.request(args, kwargs), StepFuture()
+        terms = Terms(protocol="lastwriter")
+        looks = WorkRequest(w.name, terms, memo_failures=w.memo_failures, remote=True, without_lease=True)
+        call = (await caller.host(store)).begin_invocation(looks, next_step)
         try:
-            yield
+            if await caller.wait(next_step, LOOK, call.cancel) and not isinstance(next_step.result(), Found):
+                # There is none, or the store did not answer. The output of the work, which is none, tells which.
+                next_step = StepFuture()
+                call.complete(next_step, well=True, body=None)
+            if not await caller.wait(next_step, LOOK, call.cancel):
+                raise Unreachable(
+                    f"mopslock: the store did not say in {LOOK:g} s whether {w.name!r} has a result; try again later"
+                )
+            return isinstance(next_step.result(), Found)
+        except NoResult:
+            return False
         finally:
-            _inside.reset(token)
+            call.cancel()
 
     def dumps(self, value: Any) -> bytes:
         """The result as it is stored."""
@@ -386,37 +403,3 @@ class Memo:
         except Exception:  # its class is no longer here
             return None
         return error if isinstance(error, BaseException) else None
-
-
-_inside: ContextVar[frozenset[str]] = ContextVar("mopslock-memoized", default=frozenset())
-
-
-def looking(request: WorkRequest) -> WorkRequest:
-    """The request of a call that only looks: a remote without a lease, whose work ends before it has begun. It looks
-    for what others have stored, and takes no part."""
-    return WorkRequest(
-        request.name, Terms(protocol="lastwriter"), memo_failures=request.memo_failures, remote=True, without_lease=True
-    )
-
-
-def is_there(store: AnyStore, request: WorkRequest) -> bool:
-    """Whether there is a result."""
-    next_step = StepFuture()
-    call = host_of(store).begin_invocation(looking(request), next_step)
-    try:
-        if next_step.wait(LOOK) and not isinstance(next_step.result(), Found):
-            # There is none, or the store did not answer. The output of the work, which is none, tells which.
-            next_step = StepFuture()
-            call.complete(next_step, well=True, body=None)
-        if not next_step.wait(LOOK):
-            raise unread(request.name)
-        return isinstance(next_step.result(), Found)
-    except NoResult:
-        return False
-    finally:
-        call.cancel()
-
-
-def unread(name: str) -> Unreachable:
-    """The error for a look at a store that does not answer."""
-    return Unreachable(f"mopslock: the store did not say in {LOOK:g} s whether {name!r} has a result; try again later")

@@ -173,4 +173,4 @@ def known(call: str, kind: Any, options: Mapping[str, Any]) -> None:
 
 def part(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are fields of a dataclass."""
-    return {field.name: options[field.name] for field in fields(kind) if field.name in options}
+    return {name: options[name] for name in kind.__dataclass_fields__ if name in options}

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from ._caller import run
 from ._duration import Duration, nanoseconds
 from ._frames import brief
-from ._held import Entered, HeldThing, logged, take
 from ._hosts import AnyStore, host_of
-from ._lease import HeldLease, enter, leave
+from ._lease import HeldLease, OfThread
 from ._options import RELEASE, Block, PermitOptions, TryPermitOptions, known, part, spelled
 from ._permit_request import PermitRequest, limit_of
+from ._request import SharedPermitRequest, ThreadAcquiring
 from .errors import Full
 from .terms import Terms
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-OWN_PERMIT = "a permit is this process's own: another process acquires its own"
-"""Why none can be pickled."""
 
 
 class Shared(HeldLease):
@@ -42,16 +37,13 @@ class Shared(HeldLease):
         return total
 
     def __reduce__(self) -> Any:
-        raise TypeError(OWN_PERMIT)
+        raise TypeError(SharedPermitRequest.own)
 
     def _state(self) -> str:
         return f"{self.weight} of {self.request.limit} {super()._state()}"
 
 
-S = TypeVar("S", bound=Shared)
-
-
-class Permit(Shared):
+class Permit(OfThread, Shared):
     """A share of a semaphore's capacity, held until release, mopslock.close(), the end of the process, or its loss.
 
     It depends on this process's session, one heartbeat for everything on it, and is lost with the session: LeaseLost,
@@ -64,33 +56,7 @@ class Permit(Shared):
         """Gives it back. It returns when the store has confirmed; a second call returns at once. LeaseLost: the permit
         had been lost before. NotReleased: the store has not confirmed within ``timeout`` seconds (None: no limit). We
         go on trying until the session's deadline."""
-        self._finish(timeout)
-
-    def __enter__(self) -> Permit:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._leave_with(error)
-
-
-@dataclass(frozen=True)
-class SharedPermitRequest:
-    """Everything that a caller asks of a permit, checked before any I/O."""
-
-    store: AnyStore
-    name: str
-    terms: Terms
-    block: Block
-    request: PermitRequest
-
-    def __post_init__(self) -> None:
-        self.terms.config("strict")
-
-    def permit(self, held: HeldThing, kind: type[S]) -> S:
-        """What the user gets for what is held."""
-        made = kind(held, self.block)
-        made.request = self.request
-        return made
+        run(self._end(timeout))
 
 
 def shared_permit_request(store: AnyStore, name: str, capacity: int, options: Mapping[str, Any]) -> SharedPermitRequest:
@@ -162,29 +128,7 @@ def set_limit(store: AnyStore, name: str, limit: int | None, *, timeout: Duratio
     host_of(store).set_limit(name, limit_of(limit), nanoseconds("timeout", timeout))
 
 
-class Permitting:
+class Permitting(ThreadAcquiring[Permit]):
     """What permit() returns: enter it, or acquire with it."""
 
-    def __init__(self, request: SharedPermitRequest) -> None:
-        self._request = request
-        self._entered: Entered[Permit] = Entered()
-
-    @brief
-    def acquire(self) -> Permit:
-        """Acquires a permit that is independent of this object."""
-        w = self._request
-        host, waits = host_of(w.store), logged("permit of", w.name, w.block.on_waiting)
-        return take(
-            lambda future: host.begin_permit(w.name, w.terms, w.request, w.block.wait_ns(), waits, into=future),
-            lambda held: w.permit(held, Permit),
-        )
-
-    @brief
-    def __enter__(self) -> Permit:
-        return enter(self._entered, self.acquire, f"permit of {self._request.name!r}")
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        leave(self._entered, error)
-
-    def __reduce__(self) -> Any:
-        raise TypeError(OWN_PERMIT)
+    _kind = Permit

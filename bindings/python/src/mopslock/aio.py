@@ -16,27 +16,37 @@ import asyncio
 import functools
 import inspect as inspection
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, Protocol, TypeVar, cast
 
-from . import _api, _inside, _lease, _permit
-from ._aio_invoke import Memoized, Result, Work, invoke, memoize, remote
-from ._aio_lease import Async, enter, leave
+from . import _api, _inside, _invoke, _lease, _permit
 from ._aio_limiter import Limiter, LimiterHolder, LimiterPermitting
-from ._aio_permit import Permit, Permitting, acquire_permit, permit, try_acquire_permit
-from ._api import _Once, accompanying, lease_request
+from ._api import accompanying, lease_request, under
 from ._duration import Duration
 from ._frames import brief
-from ._held import Entered, logged
-from ._hosts import AnyStore, host_of
-from ._loop import Lost, take, threaded
-from ._options import RELEASE, CompanionOptions, LeaseOptions, TryOptions, spelled
-from .errors import Held
+from ._held import Use
+from ._hosts import AnyStore
+from ._invoke import Invoking, Outcome, Run, WorkOutput, asking, joining
+from ._loop import TASK, Lost, threaded
+from ._memo import MEMO, Memo, MemoOptions, offered
+from ._options import (
+    RELEASE,
+    CompanionOptions,
+    InvokeOptions,
+    LeaseOptions,
+    PermitOptions,
+    RemoteOptions,
+    TryOptions,
+    TryPermitOptions,
+    spelled,
+)
+from ._permit import shared_permit_request
+from ._request import Acquiring
+from .errors import Full, Held, RememberedFailure
 from .status import Status
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
 __all__ = [
     "Companion",
@@ -69,39 +79,78 @@ __all__ = [
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+A = TypeVar("A", bound="OfTask")
 
 
-class Lease(Async, _lease.AcquiredLease):
+class OfTask(_lease.HeldLease):
+    """A lease, companion or permit of a task."""
+
+    _caller = TASK
+    _home = "mopslock.aio"
+    _lost = Lost
+    lost: Lost
+
+    async def __aenter__(self) -> Self:
+        self._enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._end_block(error)
+
+
+class Lease(OfTask, _lease.AcquiredLease):
     """mopslock.Lease, whose waits can be awaited."""
 
     async def release(self, timeout: Duration | None = RELEASE) -> None:
         """As mopslock.Lease.release."""
-        await self._finish_async(timeout)
-
-    async def __aenter__(self) -> Lease:
-        _inside.enter(self)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self._leave_async(error)
+        await self._end(timeout)
 
 
-class Companion(Async):
+class Companion(OfTask):
     """mopslock.Companion, whose waits can be awaited."""
 
     async def leave(self, timeout: Duration | None = RELEASE) -> None:
         """As mopslock.Companion.leave."""
-        await self._finish_async(timeout)
+        await self._end(timeout)
 
-    async def __aenter__(self) -> Companion:
-        return self
+
+class Permit(OfTask, _permit.Shared):
+    """mopslock.Permit, whose waits can be awaited."""
+
+    async def release(self, timeout: Duration | None = RELEASE) -> None:
+        """As mopslock.Permit.release."""
+        await self._end(timeout)
+
+
+class TaskAcquiring(Acquiring[A]):
+    """For ``async with``."""
+
+    @brief
+    async def acquire(self) -> A:
+        """Acquires what is independent of this object, and returns it."""
+        return await self._request.acquire(self._kind)
+
+    @brief
+    async def __aenter__(self) -> A:
+        use: Use[A] = Use()
+        try:
+            return await self._enter(use)
+        except BaseException:
+            self._give_back(use)
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        await self._leave_async(error)
+        use = self._entered.use()
+        try:
+            await self._leave(use, error)
+        except BaseException:
+            self._give_back(use)
+            raise
 
 
 @spelled(LeaseOptions)
@@ -110,38 +159,10 @@ def lease(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Leasin
     return Leasing(lease_request(store, name, options))
 
 
-class Leasing:
+class Leasing(TaskAcquiring[Lease]):
     """What lease() returns: enter it, or decorate with it."""
 
-    def __init__(self, request: _api.LeaseRequest) -> None:
-        self._request = request
-        self._entered: Entered[Lease] = Entered()
-        self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
-
-    @brief
-    async def acquire(self) -> Lease:
-        """Acquires a lease that is independent of this object."""
-        w = self._request
-        host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
-        if w.block.wait != 0:
-            _inside.refuse(host, w.name, w.terms.protocol, awaits=True)
-        waits = logged("lease", w.name, w.block.on_waiting)
-        return await take(
-            lambda future: host.begin_acquire(w.name, w.terms, w.block.wait_ns(), waits, future),
-            lambda held: Lease(held, w.block),
-        )
-
-    @brief
-    async def __aenter__(self) -> Lease:
-        return await enter(self._entered, self.acquire, f"lease {self._request.name!r}", _inside.enter)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await leave(self._entered, error)
-
-    def __reduce__(self) -> Any:
-        raise TypeError(_api.OWN_LEASING)
+    _kind = Lease
 
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Each call of the coroutine function acquires, and releases."""
@@ -151,7 +172,7 @@ class Leasing:
         @brief
         @functools.wraps(function)
         async def leased(*args: P.args, **kwargs: P.kwargs) -> R:
-            with _Once(self._inside, self._request.name):
+            with _inside.once(self, under(self._request.name)):
                 async with Leasing(self._request):
                     return await function(*args, **kwargs)
 
@@ -179,12 +200,130 @@ async def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions])
 @spelled(CompanionOptions)
 async def accompany(text: str | None = None, **options: Unpack[CompanionOptions]) -> Companion:
     """As mopslock.accompany: ``async with await mopslock.aio.accompany() as companion``."""
-    handle, request = accompanying(text, options)
-    host = await asyncio.to_thread(host_of, request.store)
-    return await take(
-        lambda future: host.begin_accompany(handle, request.terms, future),
-        lambda held: Companion(held, request.block),
-    )
+    return await accompanying(text, options).acquire(Companion)
+
+
+@spelled(PermitOptions)
+def permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permitting:
+    """As mopslock.permit, for ``async with``."""
+    return Permitting(shared_permit_request(store, name, capacity, options))
+
+
+class Permitting(TaskAcquiring[Permit]):
+    """What permit() returns: enter it, or acquire with it."""
+
+    _kind = Permit
+
+
+@brief
+@spelled(PermitOptions)
+async def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
+    """As mopslock.acquire_permit."""
+    return await permit(store, name, capacity=capacity, **options).acquire()
+
+
+@brief
+@spelled(TryPermitOptions)
+async def try_acquire_permit(
+    store: AnyStore, name: str, *, capacity: int, **options: Unpack[TryPermitOptions]
+) -> Permit | None:
+    """As mopslock.try_acquire_permit."""
+    try:
+        return await permit(store, name, capacity=capacity, wait=0, **options).acquire()
+    except Full:
+        return None
+
+
+class Work(_invoke.Work):
+    """mopslock.Work, whose ``lost`` can be awaited."""
+
+    _caller = TASK
+    _home = "mopslock.aio"
+    _lost = Lost
+    lost: Lost
+
+
+class Result(Outcome):
+    """mopslock.Result, whose waits can be awaited."""
+
+    async def open(self) -> BinaryIO:
+        """As mopslock.Result.open. Reads of the stream wait for the store: read it by asyncio.to_thread."""
+        return await asyncio.to_thread(self._open)
+
+    async def read(self) -> bytes:
+        """As mopslock.Result.read."""
+        return await asyncio.to_thread(self._read)
+
+    async def failure(self) -> RememberedFailure | None:
+        """As mopslock.Result.failure."""
+        return await asyncio.to_thread(self._failure)
+
+
+Launch = Callable[[Work], Coroutine[Any, Any, WorkOutput]]
+
+
+@brief
+@spelled(InvokeOptions)
+async def invoke(store: AnyStore, name: str, launch: Launch, **options: Unpack[InvokeOptions]) -> Result:
+    """As mopslock.invoke; launch is a coroutine function.
+
+    One thread keeps all leases and serves all calls that wait. So thousands can be awaited at once. A call that is
+    cancelled, or whose loop is closed, waits no more and holds nothing. If it is cancelled while launch runs, launch is
+    cancelled first, and then the lease is released.
+    """
+    work = Run(asking("invoke", name, options))
+    return Result(*await Invoking(Work, store, work, launch).until_found())
+
+
+@brief
+@spelled(RemoteOptions)
+async def remote(
+    store: AnyStore | None, lease_text: str | None, launch: Launch, **options: Unpack[RemoteOptions]
+) -> Result | None:
+    """As mopslock.remote; launch is a coroutine function."""
+    found = await joining(Work, store, lease_text, launch, options)
+    return Result(*found) if found is not None else None
+
+
+class Memoized(Protocol[P, R_co]):
+    """A coroutine function whose results stay. Call it as before."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]: ...
+
+    def __get__(self, instance: Any, owner: Any = None, /) -> Callable[..., Coroutine[Any, Any, R_co]]:
+        """A method, if the function belongs to a class."""
+
+    def key(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """As mopslock.Memoized.key."""
+
+    async def cached(self, *args: P.args, **kwargs: P.kwargs) -> bool:
+        """As mopslock.Memoized.cached."""
+
+
+@spelled(MemoOptions, MEMO)
+def memoize(
+    store: AnyStore, version: str = "1", **options: Unpack[MemoOptions]
+) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Memoized[P, R]]:
+    """As mopslock.memoize, for coroutine functions. Both find each other's results."""
+    request = asking("memoize", "memo", options, MemoOptions)
+
+    def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Memoized[P, R]:
+        if not inspection.iscoroutinefunction(function):
+            raise TypeError("mopslock: aio.memoize() decorates coroutine functions; use mopslock.memoize() for others")
+        memo = Memo.of(function, version, request, options)
+
+        @brief
+        @functools.wraps(function)
+        async def memoized(*args: P.args, **kwargs: P.kwargs) -> R:
+            return cast(R, await memo.call(Work, store, args, kwargs))
+
+        async def cached(*args: P.args, **kwargs: P.kwargs) -> bool:
+            return await memo.is_there(Work, store, args, kwargs)
+
+        made: Memoized[P, R] = offered(memoized, memo, cached)
+        return made
+
+    return decorate
 
 
 inspect = threaded(_api.inspect)

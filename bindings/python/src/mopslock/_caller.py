@@ -1,0 +1,69 @@
+"""Who calls: a thread, or a task of asyncio. They differ in how they wait. All else stands once, in coroutines.
+
+A task awaits them. A thread runs them by ``run``: there each wait blocks, so they reach their end in one go.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from ._future import Future
+from ._host_interface import Host
+from ._hosts import AnyStore, host_of
+
+T = TypeVar("T")
+
+
+class Caller(ABC):
+    """A thread or a task, as the coroutines see it."""
+
+    is_task: bool
+
+    @abstractmethod
+    async def wait(
+        self, future: Future[Any], seconds: float | None = None, abandon: Callable[[], object] | None = None
+    ) -> bool:
+        """Waits until it is done, at most so many seconds, and returns whether it is. abandon is called if nobody will
+        be there to take the result: the loop of the task was closed."""
+
+    @abstractmethod
+    async def call(self, function: Callable[[], T]) -> T:
+        """What a function returns that may wait for the store."""
+
+    @abstractmethod
+    async def host(self, store: AnyStore) -> Host:
+        """The host of a store. The first call loads the library and opens the store."""
+
+
+class _Thread(Caller):
+    is_task = False
+
+    async def wait(
+        self, future: Future[Any], seconds: float | None = None, abandon: Callable[[], object] | None = None
+    ) -> bool:
+        return future.wait(seconds)
+
+    async def call(self, function: Callable[[], T]) -> T:
+        return function()
+
+    async def host(self, store: AnyStore) -> Host:
+        return host_of(store)
+
+
+THREAD: Caller = _Thread()
+
+
+def run(steps: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine of a thread's returns."""
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    except RuntimeError as error:  # no coroutine raises StopIteration, but users' functions do
+        if isinstance(error.__cause__, StopIteration) and str(error) == "coroutine raised StopIteration":
+            raise error.__cause__ from None
+        raise
+    raise AssertionError("mopslock: a thread was to await something")

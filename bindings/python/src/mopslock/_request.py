@@ -1,0 +1,161 @@
+"""What callers ask for, checked before any I/O, and the block between ``with`` and what they get."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic
+
+from . import _inside
+from ._caller import run
+from ._frames import brief
+from ._future import Future
+from ._held import Entered, Handle, HeldThing, Use, give_up, logged
+from ._host_interface import Host
+from ._hosts import AnyStore
+from ._lease import L
+from ._options import Block
+from ._permit_request import PermitRequest
+from .terms import Terms
+
+
+@dataclass(frozen=True)
+class Request(ABC):
+    """A lease, a companion or a permit that a caller asks for."""
+
+    store: AnyStore
+    name: str
+    terms: Terms
+    block: Block
+
+    what = "lease"
+    own = "lease(…) is this process's own: the other process makes its own, or accompanies this one's lease by its text"
+    """Why it cannot be pickled."""
+
+    def __post_init__(self) -> None:
+        self.terms.config()
+
+    @abstractmethod
+    def begin(self, host: Host, into: Future[HeldThing], *, is_task: bool) -> object:
+        """Has the host begin."""
+
+    def made(self, held: HeldThing, kind: type[L]) -> L:
+        """What the user gets for what is held."""
+        return kind(held, self.block)
+
+    async def acquire(self, kind: type[L]) -> L:
+        """Acquires. Whenever it is interrupted: what was acquired is given back."""
+        caller, into = kind._caller, Future[HeldThing]()
+        host = await caller.host(self.store)
+        try:
+            self.begin(host, into, is_task=caller.is_task)
+            await caller.wait(into, abandon=lambda: give_up(into))
+            return self.made(into.result(), kind)
+        except BaseException:
+            give_up(into)
+            raise
+
+
+class LeaseRequest(Request):
+    """A lease."""
+
+    def begin(self, host: Host, into: Future[HeldThing], *, is_task: bool) -> object:
+        """Under the protocol that was asked for, or under the one that the name turns out to have."""
+        wait_ns, waits = self.block.wait_ns(), logged("lease", self.name, self.block.on_waiting)
+        if wait_ns:
+            _inside.refuse(host, self.name, self.terms.protocol, awaits=is_task)
+        return host.begin_acquire(self.name, self.terms, wait_ns, waits, into)
+
+
+@dataclass(frozen=True)
+class CompanionRequest(Request):
+    """A companion of another process's lease."""
+
+    handle: Handle
+
+    def begin(self, host: Host, into: Future[HeldThing], *, is_task: bool) -> object:
+        """Joins."""
+        return host.begin_accompany(self.handle, self.terms, into)
+
+
+@dataclass(frozen=True)
+class SharedPermitRequest(Request):
+    """A permit of a semaphore on a store."""
+
+    request: PermitRequest
+
+    what = "permit of"
+    own = "a permit is this process's own: another process acquires its own"
+
+    def begin(self, host: Host, into: Future[HeldThing], *, is_task: bool) -> object:
+        """Waits for room."""
+        wait_ns, waits = self.block.wait_ns(), logged("permit of", self.name, self.block.on_waiting)
+        return host.begin_permit(self.name, self.terms, self.request, wait_ns, waits, into=into)
+
+    def made(self, held: HeldThing, kind: type[L]) -> L:
+        """Which also says what was asked for."""
+        made = super().made(held, kind)
+        made.request = self.request  # type: ignore[attr-defined] # of a permit
+        return made
+
+
+class Acquiring(Generic[L]):
+    """What lease(…) and permit(…) return, to threads and to tasks: it is entered, or acquires."""
+
+    _kind: type[L]
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._entered: Entered[L] = Entered()
+
+    async def _enter(self, use: Use[L]) -> L:
+        """The beginning of a block: acquires, once nobody else is inside."""
+        if not self._entered.begin(use):
+            what = f"{self._request.what} {self._request.name!r}"
+            raise RuntimeError(f"mopslock: {what} is entered already; leave it first, or make another")
+        use.held = await self._request.acquire(self._kind)
+        use.held._enter()
+        return use.held
+
+    async def _leave(self, use: Use[L], error: BaseException | None) -> None:
+        """The end of a block: what it held ends first, and is forgotten after that."""
+        if use.held is not None:
+            await use.held._end_block(error)
+        self._entered.end(use)
+
+    def _give_back(self, use: Use[L]) -> None:
+        """The block was not entered, or its end was interrupted: nothing of it stays."""
+        if use.held is not None:
+            use.held._carry_on()
+        self._entered.end(use)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(self._request.own)
+
+
+class ThreadAcquiring(Acquiring[L]):
+    """For ``with``."""
+
+    @brief
+    def acquire(self) -> L:
+        """Acquires what is independent of this object, and returns it."""
+        return run(self._request.acquire(self._kind))
+
+    @brief
+    def __enter__(self) -> L:
+        use: Use[L] = Use()
+        try:
+            return run(self._enter(use))
+        except BaseException:
+            self._give_back(use)
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        use: Use[L] | None = None
+        try:
+            use = self._entered.use()
+            run(self._leave(use, error))
+        except BaseException:
+            self._give_back(use or self._entered.use())
+            raise
