@@ -201,8 +201,8 @@ $(PEERS)/debian:
 $(PYLIB)/stamp: FORCE
 	@$(MAKE) -s -C bindings/c shared GO=$(GO)
 	@mkdir -p $(PYLIB)
-	@set -e; for name in libmopslock.so libmopslock-core.so; do \
-		cmp -s $(BIN)/lib/$$name $(PYLIB)/$$name || { cp $(BIN)/lib/$$name $(PYLIB)/$$name; touch $@; }; done
+	@set -e; for file in $(BIN)/lib/libmopslock.so $(BIN)/lib/libmopslock-core.so wasm/mopslock.wasm wasm/mopslock.wasm.sha256; do \
+		cmp -s $$file $(PYLIB)/$${file##*/} || { cp $$file $(PYLIB)/$${file##*/}; touch $@; }; done
 
 # A changed pyproject.toml makes a new environment. Changed sources only
 # install the package again.

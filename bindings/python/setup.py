@@ -1,11 +1,12 @@
-"""Builds the shared libraries and adds them to the package; pyproject.toml has the rest.
+"""Builds the shared libraries and adds them to the package, beside the WASM module; pyproject.toml has the rest.
 
 The libraries are Go: `make shared` in ../c builds them, so a build needs the
 checkout, Go, a C compiler and make. Or it needs MOPSLOCK_LIB_DIR, a directory
 in which both have been built before; nothing else is a shortcut.
 
 Python loads them by ctypes, so one wheel serves every Python of a platform: its
-tag is py3-none-PLATFORM.
+tag is py3-none-PLATFORM. With MOPSLOCK_ENGINE=wasm the build makes a wheel that
+has the WASM module alone, needs wasmtime, and is for every platform.
 """
 
 import atexit
@@ -31,6 +32,11 @@ GO_MOD = HERE.parent.parent / "go.mod"
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 LIBRARIES = ("libmopslock" + SUFFIX, "libmopslock-core" + SUFFIX)
 PREBUILT = "MOPSLOCK_LIB_DIR"
+MODULE = ("mopslock.wasm", "mopslock.wasm.sha256")
+MODULE_FROM = HERE.parent.parent / "wasm"
+WITHOUT_LIBRARIES = os.environ.get("MOPSLOCK_ENGINE") == "wasm"
+FILES = MODULE if WITHOUT_LIBRARIES else (*LIBRARIES, *MODULE)
+"""What the package has in mopslock/_lib."""
 
 
 def fail(headline: str, problems: list[str], remedies: list[str]) -> NoReturn:
@@ -42,10 +48,11 @@ def fail(headline: str, problems: list[str], remedies: list[str]) -> NoReturn:
 PROVIDE = "provide that (Go, gcc, make), and in a checkout of the repository: pip install ./bindings/python"
 INSTALL_A_WHEEL = "install a wheel, mopslock-VERSION-py3-none-PLATFORM.whl: it has the libraries and needs none of this"
 SET_PREBUILT = f"set {PREBUILT} to the absolute path of a directory that has {' and '.join(LIBRARIES)}"
+DO_WITHOUT = "set MOPSLOCK_ENGINE=wasm, which needs none of this, and pip install wasmtime"
 
 
 class BuildLibraries(Command):
-    """The step of a build that puts both libraries into mopslock/_lib."""
+    """The step of a build that puts both libraries and the module into mopslock/_lib."""
 
     description = "build the shared libraries from the checkout, by Go"
     user_options: ClassVar[list[tuple[str, str | None, str | None]]] = []
@@ -61,12 +68,14 @@ class BuildLibraries(Command):
         target = self.target()
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="mopslock-lib-") as scratch:
-            built = prebuilt() or build_from_checkout(Path(scratch))
-            for name in LIBRARIES:
+            given = prebuilt()
+            built = Path() if WITHOUT_LIBRARIES else given or build_from_checkout(Path(scratch))
+            module = module_from(given)
+            for name in FILES:
                 # Renamed into place: a process that has the old one loaded keeps it.
                 fresh = target / (name + ".new")
-                shutil.copyfile(built / name, fresh)
-                fresh.chmod(0o755)
+                shutil.copyfile((module if name in MODULE else built) / name, fresh)
+                fresh.chmod(0o644 if name in MODULE else 0o755)
                 fresh.replace(target / name)
 
     def target(self) -> Path:
@@ -77,7 +86,7 @@ class BuildLibraries(Command):
     # The rest is what setuptools asks of the parts of a build.
 
     def get_outputs(self) -> list[str]:
-        return [str(self.target() / name) for name in LIBRARIES]
+        return [str(self.target() / name) for name in FILES]
 
     def get_output_mapping(self) -> dict[str, str]:
         return {}
@@ -92,7 +101,8 @@ def prebuilt() -> Path | None:
     if not value:
         return None
     problems = [] if Path(value).is_absolute() else [f"{value} is not an absolute path"]
-    problems += [f"there is no {name} in it" for name in LIBRARIES if not (Path(value) / name).is_file()]
+    needed = () if WITHOUT_LIBRARIES else LIBRARIES
+    problems += [f"there is no {name} in it" for name in needed if not (Path(value) / name).is_file()]
     if problems:
         fail(
             f"{PREBUILT}={value} does not have the libraries:",
@@ -102,12 +112,24 @@ def prebuilt() -> Path | None:
     return Path(value)
 
 
+def module_from(given: Path | None) -> Path:
+    """Where the module is: among what was built before, or in the checkout."""
+    for folder in (given, MODULE_FROM):
+        if folder is not None and all((folder / name).is_file() for name in MODULE):
+            return folder
+    fail(
+        "the WASM module is missing:",
+        [f"there is no {MODULE_FROM / MODULE[0]} with its SHA-256, so {HERE} is not in a checkout of the repository"],
+        [f"put {' and '.join(MODULE)} into the directory that {PREBUILT} names", INSTALL_A_WHEEL],
+    )
+
+
 def build_from_checkout(scratch: Path) -> Path:
     if problems := missing():
         fail(
             "the shared libraries cannot be built here:",
             problems,
-            [PROVIDE, INSTALL_A_WHEEL, SET_PREBUILT],
+            [PROVIDE, INSTALL_A_WHEEL, SET_PREBUILT, DO_WITHOUT],
         )
     # Options of an outer make are not for this one.
     environment = {k: v for k, v in build_environment().items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
@@ -189,17 +211,17 @@ class Build(build):
 
 
 class BdistWheel(bdist_wheel):
-    """A wheel for one platform, and for every Python there."""
+    """A wheel for one platform, or without libraries for all, and for every Python there."""
 
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", super().get_tag()[2]
 
 
 class BinaryDistribution(Distribution):
-    """Not pure: what it installs is for one platform."""
+    """Not pure if it has libraries, which are for one platform."""
 
     def has_ext_modules(self) -> bool:
-        return True
+        return not WITHOUT_LIBRARIES
 
 
 setup(

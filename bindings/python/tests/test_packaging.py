@@ -22,7 +22,9 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
+MODULE = {"mopslock.wasm", "mopslock.wasm.sha256"}
 LIBRARIES = {"libmopslock" + SUFFIX, "libmopslock-core" + SUFFIX}
+FILES = LIBRARIES | MODULE
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the libraries are built on Linux")
 VERSION = importlib.metadata.version("mopslock")
 
@@ -33,13 +35,16 @@ def installed_libraries() -> Path:
     assert spec
     assert spec.origin
     folder = Path(spec.origin).parent / "_lib"
-    assert {f.name for f in folder.iterdir()} == LIBRARIES
+    assert {f.name for f in folder.iterdir()} == FILES
     return folder
+
+
+UNSET = ("MOPSLOCK_LIB_DIR", "MOPSLOCK_ENGINE", "GO", "CC")
 
 
 def environment(**changed: str) -> dict[str, str]:
     """That of this process, without what a build would take from it."""
-    return {k: v for k, v in os.environ.items() if k not in ("MOPSLOCK_LIB_DIR", "GO", "CC")} | changed
+    return {k: v for k, v in os.environ.items() if k not in UNSET} | changed
 
 
 Done = subprocess.CompletedProcess[str]
@@ -69,12 +74,13 @@ def libraries(folder: Path) -> dict[str, str]:
     return {n.rpartition("/")[2]: c.decode() for n, c in built(folder).items() if "/_lib/" in n}
 
 
-FAKES = {name: "fake " + name for name in LIBRARIES}
+SOURCES = {str(f.relative_to(PACKAGE / "src")) for f in (PACKAGE / "src").rglob("*.py")}
+FAKES = {name: "fake " + name for name in FILES}
 
 
 @pytest.fixture
 def fakes(tmp_path: Path) -> Path:
-    """Prebuilt libraries that are small."""
+    """Prebuilt libraries and a module that are small."""
     folder = tmp_path / "fakes"
     folder.mkdir()
     for name, content in FAKES.items():
@@ -101,18 +107,40 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_wheel(wheel: Path) -> None:
-    """One wheel for every Python of a platform: libraries, types and modules, and nothing else."""
+    """One wheel for every Python of a platform: both engines, types and modules, and nothing else."""
     assert re.fullmatch(rf"mopslock-{re.escape(VERSION)}-py3-none-(linux|macosx)_\w+\.whl", wheel.name)
     files = built(wheel.parent)
-    modules = {str(f.relative_to(PACKAGE / "src")) for f in (PACKAGE / "src").rglob("*.py")}
     info = re.compile(r"mopslock-[^/]+\.dist-info/(METADATA|WHEEL|RECORD|top_level\.txt|licenses/LICENSE)")
     rest = {n for n in files if not info.fullmatch(n)}
-    assert rest == modules | {f"mopslock/_lib/{name}" for name in LIBRARIES} | {"mopslock/py.typed"}
+    assert rest == SOURCES | {f"mopslock/_lib/{name}" for name in FILES} | {"mopslock/py.typed"}
     content = {name.rpartition("/")[2]: text.decode() for name, text in files.items() if ".dist-info/" in name}
     assert "\nRoot-Is-Purelib: false\n" in content["WHEEL"]
     assert re.findall(r"^Requires-Dist: ([^;\n]+)$", content["METADATA"], re.MULTILINE) == ["msgpack>=1.0"]
     extras = set(re.findall(r"^Provides-Extra: (.+)$", content["METADATA"], re.MULTILINE))
-    assert extras == {"fsspec", "mops", "test"}
+    assert extras == {"fsspec", "mops", "test", "wasm"}
+
+
+@pytest.mark.slow
+def test_a_wheel_without_libraries_is_for_every_platform(tmp_path: Path) -> None:
+    """It takes nothing but the checkout to build one, and its leases need wasmtime, whose absence is said."""
+    done = build(PACKAGE, tmp_path, MOPSLOCK_ENGINE="wasm", PATH=str(tmp_path))
+    assert done.returncode == 0, done.stdout
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name == f"mopslock-{VERSION}-py3-none-any.whl"
+    files = built(tmp_path)
+    assert {n for n in files if "dist-info" not in n} == SOURCES | {"mopslock/py.typed"} | {
+        f"mopslock/_lib/{name}" for name in MODULE
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "there")
+    program = f"import sys; sys.path.insert(0, {str(tmp_path / 'there')!r}); import mopslock"
+    for more, said in {"": "held", "sys.modules['wasmtime'] = None": "pip install 'mopslock[wasm]'"}.items():
+        if said == "held":
+            pytest.importorskip("wasmtime")
+        use = "with mopslock.lease(mopslock.stores.Memory(), 'n'): print('held', mopslock.__file__)"
+        done = run(sys.executable, "-c", f"{program}\n{more}\n{use}", cwd=tmp_path, env=environment(MOPSLOCK_LIB=""))
+        assert said in done.stdout, done.stdout
+        assert str(tmp_path) in done.stdout
 
 
 def test_prebuilt_libraries(fakes: Path, copied: Path, tmp_path: Path) -> None:
@@ -120,7 +148,7 @@ def test_prebuilt_libraries(fakes: Path, copied: Path, tmp_path: Path) -> None:
     had is in no later wheel."""
     stale, module = copied / "src" / "mopslock" / "_lib", copied / "src" / "mopslock" / "removed.py"
     stale.mkdir()
-    for name in [*LIBRARIES, "libstale.so"]:
+    for name in [*FILES, "libstale.so"]:
         (stale / name).write_text("stale")
     module.write_text("")
     for present in (True, False):
@@ -134,7 +162,7 @@ def test_prebuilt_libraries(fakes: Path, copied: Path, tmp_path: Path) -> None:
 def test_editable_has_the_libraries_in_the_source_tree(fakes: Path, copied: Path, tmp_path: Path) -> None:
     done = build(copied, tmp_path, "editable", MOPSLOCK_LIB_DIR=str(fakes))
     assert done.returncode == 0, done.stdout
-    assert {f.name for f in (copied / "src" / "mopslock" / "_lib").iterdir()} == LIBRARIES
+    assert {f.name for f in (copied / "src" / "mopslock" / "_lib").iterdir()} == FILES
     content = built(tmp_path)
     assert str(copied / "src").encode() in b"".join(c for n, c in content.items() if n.endswith(".pth"))
     assert libraries(tmp_path) == {}
@@ -183,6 +211,7 @@ REFUSED: list[tuple[dict[str, str], list[str]]] = [
 def test_missing_and_unfit_tools(tmp_path: Path, instead: dict[str, str], said: list[str]) -> None:
     # CC is what Go was built to call; a toolchain made elsewhere may call cc.
     path, more = tools(tmp_path, **instead), ["MOPSLOCK_LIB_DIR", "install a wheel"]
+    more += ["set MOPSLOCK_ENGINE=wasm"] if "make" not in instead else []
     assert_refused(PACKAGE, tmp_path, *said, *more, PATH=path, CC="gcc")
 
 
@@ -192,7 +221,9 @@ def test_without_anything_prebuilt_make_is_asked_for_the_libraries(tmp_path: Pat
     make = f'test "$1 $3 $4" = "-C shared GO=go" && cp {fakes}/* "${{5#LIB=}}"'
     done = build(PACKAGE, tmp_path, PATH=tools(tmp_path, make=make), CC="gcc")
     assert done.returncode == 0, done.stdout
-    assert libraries(tmp_path) == FAKES
+    files = built(tmp_path)
+    assert {name: files[f"mopslock/_lib/{name}"].decode() for name in LIBRARIES} == {n: FAKES[n] for n in LIBRARIES}
+    assert files["mopslock/_lib/mopslock.wasm"] == (PACKAGE.parent.parent / "wasm" / "mopslock.wasm").read_bytes()
 
 
 @on_linux
