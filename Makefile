@@ -53,7 +53,7 @@ PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/p
 MODULES := tests/bench/pictures tests/bench/peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run build lib python install test test-go test-hammer test-mutations test-python race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
+.PHONY: help run build lib python install test test-go test-hammer test-mutations test-python test-wasm race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,10 @@ test-mutations: ## check that explorer and simulator catch each mutation by its 
 
 test-python: $(VENV)/installed ## run the part of test that is Python
 	$(PYTEST) -q $(PACKAGE)/tests --ignore=$(PACKAGE)/tests/stress
+
+test-wasm: $(VENV)/installed ## run the tests of stores of one's own in Python on the WASM engine
+	MOPSLOCK_ENGINE=wasm $(PYTEST) -q $(addprefix $(PACKAGE)/tests/test_,api_aio.py api_lease.py fork.py invoke.py memoize.py \
+		mops.py own_threads.py permit.py strict.py) -k "not url and not native"
 
 race: ## run the other tests of packages with goroutines under the race detector
 	$(GO) test -timeout 15m -race -skip Hammer $(RACY)

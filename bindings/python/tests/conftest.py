@@ -75,6 +75,15 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
+@pytest.fixture(params=["native", "wasm"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each engine that can decide."""
+    if request.param == "wasm":
+        pytest.importorskip("wasmtime")
+    monkeypatch.setenv("MOPSLOCK_ENGINE", request.param)
+    return str(request.param)
+
+
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """The URL of an empty store, which the library reads and writes itself."""

@@ -28,6 +28,8 @@ from mopslock.stores import Memory
 from mopslock.terms import Terms
 from world import ACQUIRE, LATENCY, MARGIN, RELEASE, RENEW, TTL, FakeStore, Host, PlainStore, World, seconds, stamp
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 # What is asked for, and when.
 
 

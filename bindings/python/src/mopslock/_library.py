@@ -41,6 +41,16 @@ u64, i64, size_t, text, address = (
 )  # fmt: skip
 
 
+def folder() -> Path:
+    """Where the libraries are."""
+    return Path(os.environ.get(FOLDER) or HERE)
+
+
+def is_there() -> bool:
+    """Whether there is a libmopslock-core."""
+    return (folder() / f"libmopslock-core{SUFFIX}").exists()
+
+
 class Library:
     """One loaded library: its functions, with their types."""
 
@@ -107,7 +117,7 @@ def full() -> Library:
 
 
 def _load(name: str, *, full: bool) -> Library:
-    path = Path(os.environ.get(FOLDER) or HERE) / (name + SUFFIX)
+    path = folder() / (name + SUFFIX)
     if not path.exists():
         raise EngineFailed(
             f"mopslock: there is no {path}. It comes with the wheel for this system; install one, "
@@ -116,8 +126,8 @@ def _load(name: str, *, full: bool) -> Library:
     if path not in _loaded.dead:
         return Library(path, full=full)
     # The dynamic linker identifies a file by its inode, and would return the dead one.
-    with tempfile.TemporaryDirectory(prefix="mopslock-") as folder:
-        copy = Path(folder) / path.name
+    with tempfile.TemporaryDirectory(prefix="mopslock-") as scratch:
+        copy = Path(scratch) / path.name
         shutil.copyfile(path, copy)
         return Library(copy, full=full)
 
@@ -126,8 +136,7 @@ def _in_child() -> None:
     """After fork, in the child, while it has one thread."""
     dead = _loaded.dead | {library.path for library in (_loaded.core, _loaded.full) if library is not None}
     _loaded.__init__()  # type: ignore[misc]
-    folder = Path(os.environ.get(FOLDER) or HERE)
-    _loaded.dead = {folder / path.name for path in dead}
+    _loaded.dead = {folder() / path.name for path in dead}
 
 
 if hasattr(os, "register_at_fork"):
