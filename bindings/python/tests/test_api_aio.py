@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -14,6 +16,7 @@ import pytest
 
 import mopslock
 from mopslock import aio
+from mopslock._cancelling import Cancelling
 from mopslock._hosted import HostedHost
 from mopslock._hosts import host_of
 from mopslock._units import FOREVER
@@ -40,6 +43,11 @@ async def cancelled(task: asyncio.Task[Any]) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
 
+
+HANDLE = (
+    '{"name":"n","store":"file:///nowhere","protocol":"strict","holder":"h","epoch":1,"token":1,"ttl_s":60,'
+    '"first_acquired_at":"2026-01-01T00:00:00+00:00"}'
+)
 
 # As the package does.
 
@@ -185,6 +193,200 @@ async def test_companions_inspect_and_ls(place: Place) -> None:
         await aio.accompany(lease.text, store=place.store)
 
 
+# A loss that stops its block.
+
+
+async def lose(place: Place, *lost: Any) -> None:
+    """By a break, with which others need not wait for the TTL."""
+    for one in lost:
+        await aio.break_lease(place.store, one.name, "for a test", now=True)
+    await asyncio.to_thread(later, LIVES / 3)
+    for one in lost:
+        await soon(one.lost.is_set)
+
+
+def cancels() -> int:
+    """Of this task, which Python 3.10 does not count."""
+    task: Any = asyncio.current_task()
+    return task.cancelling() if sys.version_info >= (3, 11) else 0
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def entered(place: Place, then: Callable[[aio.Lease], Any]) -> None:
+    async with aio.lease(place.store, "n", ttl=LIVES, on_loss="cancel") as lease:
+        await then(lease)
+
+
+async def acquired(place: Place, then: Callable[[aio.Lease], Any]) -> None:
+    async with await aio.acquire(place.store, "n", ttl=LIVES, on_loss="cancel", raise_if_lost=False) as lease:
+        await then(lease)
+
+
+@pytest.mark.parametrize("block", [entered, acquired], ids=lambda block: block.__name__)
+async def test_a_block_whose_lease_is_broken_is_cancelled_and_raises_the_loss(place: Place, block: Any) -> None:
+    async def then(lease: aio.Lease) -> None:
+        losing.append(asyncio.create_task(lose(place, lease)))
+        await forever()
+
+    losing: list[asyncio.Task[None]] = []
+    with pytest.raises(mopslock.LeaseLost) as caught:
+        await block(place, then)
+    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+    assert cancels() == 0
+    await losing[0]  # so this task goes on
+
+
+async def test_a_decorated_function_and_a_permits_and_a_companions_block_are_cancelled(place: Place) -> None:
+    @aio.lease(place.store, "n", ttl=LIVES, on_loss="cancel")
+    async def work() -> None:
+        await aio.break_lease(place.store, "n", "for a test", now=True)
+        await asyncio.to_thread(later, LIVES / 3)
+        await forever()
+
+    with pytest.raises(mopslock.LeaseLost):
+        await work()
+    lease = await aio.acquire(place.store, "m", ttl=LIVES)
+    with pytest.raises(mopslock.LeaseReleased):
+        async with await aio.accompany(lease.text, store=place.store, on_loss="cancel"):
+            await lease.release()
+            await asyncio.to_thread(later, LIVES / 3)
+            await forever()
+    with pytest.raises(mopslock.LeaseLost):
+        async with aio.permit(place.store, "p", capacity=1, ttl=LIVES, on_loss="cancel") as permit:
+            permit._stops[0]._ended(mopslock.LeaseUnreachable("its session is lost"))
+            await forever()
+
+
+async def test_work_whose_lease_is_broken_is_cancelled_and_waits_for_anothers_result(place: Place) -> None:
+    async def launch(work: aio.Work) -> bytes:
+        calls.append(work)
+        if len(calls) == 1:
+            losing.append(asyncio.create_task(lose(place, work)))
+            await forever()
+        return b"the second time"
+
+    calls: list[aio.Work] = []
+    losing: list[asyncio.Task[None]] = []
+    result = await aio.invoke(place.store, "n", launch, ttl=LIVES, protocol=place.protocol, on_loss="cancel")
+    assert await result.read() == b"the second time"
+    assert cancels() == 0
+
+
+@pytest.mark.parametrize("order", ["foreign", "foreign, ours", "ours, foreign"])
+async def test_another_cancellation_stays_one(place: Place, order: str) -> None:
+    async def work() -> None:
+        async with aio.lease(place.store, "n", ttl=LIVES, on_loss="cancel") as lease:
+            stops.append(lease._stops[0])
+            await forever()
+
+    stops: list[Any] = []
+    task = asyncio.create_task(work())
+    await soon(lambda: stops)
+    for who in order.split(", "):
+        if who == "ours":
+            stops[0]._cancel(mopslock.LeaseExpired("n"))
+        else:
+            task.cancel()
+    ended = await asyncio.gather(task, return_exceptions=True)
+    lost_in_ours = order == "ours, foreign" and sys.version_info < (3, 11)
+    assert isinstance(ended[0], mopslock.LeaseExpired if lost_in_ours else asyncio.CancelledError)
+    assert place.released("n")
+
+
+@pytest.mark.parametrize("names", ["o", "i", "oi", "io"])
+async def test_of_nested_blocks_the_one_whose_lease_is_lost_raises(place: Place, names: str) -> None:
+    ended: dict[str, BaseException] = {}
+    with pytest.raises(mopslock.LeaseLost) as caught:
+        async with aio.lease(place.store, "o", ttl=LIVES, on_loss="cancel") as outer:
+            try:
+                async with aio.lease(place.store, "i", ttl=LIVES, on_loss="cancel") as inner:
+                    for name in names:
+                        (outer if name == "o" else inner)._stops[0]._ended(mopslock.LeaseExpired(name))
+                    await forever()
+            except BaseException as error:
+                ended["i"] = error
+                raise
+    told = "o" if "o" in names and (sys.version_info >= (3, 11) or names[0] == "o") else "i"
+    assert str(caught.value) == told
+    assert isinstance(ended["i"], asyncio.CancelledError if told == "o" else mopslock.LeaseExpired)
+    assert cancels() == 0
+    assert place.released("o")
+    assert place.released("i")
+
+
+async def test_a_block_that_ends_by_itself_is_not_cancelled_after_it(place: Place) -> None:
+    """Though its loss is known already, and its cancellation on its way."""
+    for name, raises in (("n", True), ("m", False)):
+        with pytest.raises(mopslock.LeaseTaken) if raises else contextlib.nullcontext():
+            async with aio.lease(place.store, name, ttl=LIVES, on_loss="cancel", raise_if_lost=raises) as lease:
+                place.lose(lease)
+        for _ in range(3):
+            await asyncio.sleep(0)  # turns of the loop
+        assert cancels() == 0
+    async with aio.lease(place.store, "k", ttl=LIVES, on_loss="cancel") as lease:
+        await lease.release()
+        await asyncio.sleep(0)  # a turn of the loop
+
+
+async def test_what_a_cancelled_block_does_by_itself_counts(place: Place) -> None:
+    with pytest.raises(mopslock.LeaseLost):
+        async with aio.lease(place.store, "n", ttl=LIVES, on_loss="cancel") as lease:
+            losing = asyncio.create_task(lose(place, lease))
+            with contextlib.suppress(asyncio.CancelledError):
+                await forever()
+    await losing
+    with pytest.raises(ValueError, match="^its own"):
+        async with aio.lease(place.store, "m", ttl=LIVES, on_loss="cancel") as lease:
+            losing = asyncio.create_task(lose(place, lease))
+            try:
+                await forever()
+            finally:
+                raise ValueError("its own")
+    assert cancels() == 0
+    await losing
+
+
+async def test_a_block_is_cancelled_at_its_deadline_though_nobody_tells() -> None:
+    """What keeps the lease alive was stopped. The deadline is looked for on the clock, and again if it has moved."""
+
+    class Held:
+        looks = 0
+
+        def left_ns(self) -> int:
+            self.looks += 1
+            return 1_000_000 if self.looks < 3 else 0
+
+        def when_ended(self, tell: Any) -> None:
+            self.tell = tell
+
+        def failure(self) -> None:
+            self.tell(mopslock.LeaseExpired("late"))
+
+    held: Any = Held()
+    with pytest.raises(mopslock.LeaseExpired, match="late"), Cancelling(held):
+        await forever()
+    assert held.looks >= 3
+
+
+def test_threads_are_only_told(place: Place) -> None:
+    calls: list[Callable[[Any], object]] = [
+        lambda how: mopslock.lease(place.store, "n", on_loss=how),
+        lambda how: mopslock.permit(place.store, "n", capacity=1, on_loss=how),
+        lambda how: mopslock.invoke(place.store, "n", lambda _: b"", on_loss=how),
+        lambda how: mopslock.memoize(place.store, on_loss=how),
+        lambda how: mopslock.accompany(HANDLE, on_loss=how),
+    ]
+    for call in calls:
+        with pytest.raises(mopslock.BadArgument, match="on_loss 'cancel': only a task can be cancelled"):
+            call("cancel")
+        with pytest.raises(mopslock.BadArgument, match="on_loss 'stop': must be tell or cancel"):
+            call("stop")
+    assert list(place.root.iterdir()) == []
+
+
 # Cancellation.
 
 
@@ -192,7 +394,7 @@ async def test_a_task_that_is_cancelled_while_it_waits_leaves_nothing_held(place
     async with aio.lease(place.other().store, "n", ttl=LIVES) as held:
         await cancelled(await waiter(place))
         with pytest.raises((asyncio.TimeoutError, TimeoutError)):
-            await asyncio.wait_for(aio.acquire(place.store, "n", ttl=LIVES), 0.001)
+            await asyncio.wait_for(asyncio.create_task(aio.acquire(place.store, "n", ttl=LIVES)), 0.001)
         held.check()
     async with aio.lease(place.store, "n", ttl=LIVES, wait=SOON):
         pass

@@ -31,10 +31,10 @@ R = TypeVar("R")
 ENVIRONMENT = "MOPSLOCK_LEASE"
 
 
-def lease_request(store: AnyStore, name: str, options: Mapping[str, Any]) -> LeaseRequest:
+def lease_request(store: AnyStore, name: str, options: Mapping[str, Any], *, is_task: bool = False) -> LeaseRequest:
     """The arguments of lease and its asyncio twin."""
     known("lease", LeaseOptions, options)
-    return LeaseRequest(store, name, Terms(**part(Terms, options)), Block(**part(Block, options)))
+    return LeaseRequest(store, name, Terms(**part(Terms, options)), Block.of(options, is_task=is_task))
 
 
 @spelled(LeaseOptions)
@@ -51,7 +51,8 @@ def lease(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Leasin
 
     Entering acquires: it waits at most ``wait`` seconds (None: until it is held; 0: it tries once and raises Held).
     Leaving releases, whatever ended the block, and waits at most ``release_timeout`` seconds. If the lease was lost
-    meanwhile, leaving raises LeaseLost, unless the block itself raised or ``raise_if_lost`` is false.
+    meanwhile, leaving raises LeaseLost, unless the block itself raised or ``raise_if_lost`` is false. A thread is only
+    told of a loss. Tasks of asyncio can be cancelled by one: see mopslock.aio.
 
     The object can be entered again and again, but not nested: leave it before you enter it again. HeldByOneself: this
     thread is in another block that holds the lease, and would wait for itself.
@@ -139,7 +140,7 @@ def accompany(text: str | None = None, **options: Unpack[CompanionOptions]) -> C
     return run(accompanying(text, options).acquire(Companion))
 
 
-def accompanying(text: str | None, options: Mapping[str, Any]) -> CompanionRequest:
+def accompanying(text: str | None, options: Mapping[str, Any], *, is_task: bool = False) -> CompanionRequest:
     """The arguments of accompany and its twin."""
     known("accompany", CompanionOptions, options)
     if text is None:
@@ -151,7 +152,7 @@ def accompanying(text: str | None, options: Mapping[str, Any]) -> CompanionReque
     if isinstance(where, str) and store is None and "://" not in where:
         raise BadArgument(f"mopslock: the lease lies on a store of Python's own, {where}: give that object as store=")
     terms = Terms(**part(Terms, options), protocol="strict" if handle.protocol == "strict" else "lastwriter")
-    return CompanionRequest(where, handle.name, terms, Block(**part(Block, options)), handle)
+    return CompanionRequest(where, handle.name, terms, Block.of(options, is_task=is_task), handle)
 
 
 def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:

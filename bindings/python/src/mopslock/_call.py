@@ -28,6 +28,7 @@ class WorkRequest:
     remote: bool = False
     handle: Handle | None = None
     without_lease: bool = False
+    on_loss: str = "tell"
 
     def __post_init__(self) -> None:
         if isinstance(self.name, str) and self.name.rpartition("/")[2] == LOCK:

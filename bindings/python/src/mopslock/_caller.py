@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from ._future import Future
+from ._held import HeldThing
 from ._host_interface import Host
 from ._hosts import AnyStore, host_of
 
@@ -36,6 +38,10 @@ class Caller(ABC):
     async def host(self, store: AnyStore) -> Host:
         """The host of a store. The first call loads the library and opens the store."""
 
+    @abstractmethod
+    def stopped(self, held: HeldThing, on_loss: str) -> AbstractContextManager[object]:
+        """A block that a loss of what is held may stop: then it raises LeaseLost."""
+
 
 class _Thread(Caller):
     is_task = False
@@ -50,6 +56,9 @@ class _Thread(Caller):
 
     async def host(self, store: AnyStore) -> Host:
         return host_of(store)
+
+    def stopped(self, held: HeldThing, on_loss: str) -> AbstractContextManager[object]:
+        return nullcontext()  # a thread is only told
 
 
 THREAD: Caller = _Thread()

@@ -20,6 +20,7 @@ from .errors import BadArgument, MopslockError
 from .status import Status, instant
 
 T = TypeVar("T")
+E = TypeVar("E", bound=MopslockError)
 
 Ended = Callable[[MopslockError], object]
 OnWaiting = Callable[[Status], None]
@@ -197,3 +198,11 @@ def give_up(future: Future[HeldThing]) -> None:
 def _give_back(future: Future[HeldThing]) -> None:
     if not future.cancelled() and future.exception() is None:
         future.result().finish()
+
+
+def again(error: E) -> E:
+    """The same error for another caller: a traceback belongs to one caller."""
+    copy = error.__class__.__new__(error.__class__)
+    copy.__dict__.update(error.__dict__)
+    copy.args = error.args
+    return copy

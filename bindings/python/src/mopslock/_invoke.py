@@ -159,12 +159,15 @@ def invoke(
     return Result(*run(Invoking(Work, store, work, launch).until_found()))
 
 
-def asking(call: str, name: str, options: Mapping[str, Any], kind: Any = InvokeOptions) -> WorkRequest:
+def asking(
+    call: str, name: str, options: Mapping[str, Any], kind: Any = InvokeOptions, *, is_task: bool = False
+) -> WorkRequest:
     """The request of invoke, memoize and their twins."""
     known(call, kind, options)
-    terms, block = Terms(**part(Terms, options)), Block(**part(Block, options))
+    terms, block = Terms(**part(Terms, options)), Block.of(options, is_task=is_task)
     terms.config()
-    return WorkRequest(name, terms, block.wait_ns(), block.on_waiting, bool(options.get("memo_failures")))
+    memo_failures = bool(options.get("memo_failures"))
+    return WorkRequest(name, terms, block.wait_ns(), block.on_waiting, memo_failures, on_loss=block.on_loss)
 
 
 @brief
@@ -354,7 +357,8 @@ class Invoking:
             return
         self._begun = True
         try:
-            with under(self._kind(held), self._run.request) as work:
+            request = self._run.request
+            with under(self._kind(held), request) as work, self._caller.stopped(held, request.on_loss):
                 output = self._launch(work)
                 body = content(self._run.dumps(await output if self._caller.is_task else output))
             if isinstance(body, Path):

@@ -15,7 +15,7 @@ from . import _inside, _texts
 from ._caller import THREAD, run
 from ._duration import Duration, nanoseconds
 from ._future import Future
-from ._held import HeldThing
+from ._held import HeldThing, again
 from ._log import log
 from ._notify import notifier
 from ._options import RELEASE, Block, OnLost
@@ -26,7 +26,7 @@ from .status import instant
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-ENDLESS = 1 << 61
+NO_DEADLINE = 1 << 61
 """Nanoseconds. A deadline that far away is none."""
 
 OWN = "a lease is this process's own: give its text to the other process, and accompany() it there"
@@ -130,7 +130,7 @@ class HeldLease:
         """Seconds that the lease can be relied on without another renewal: 0 or less once it is lost or ended, infinite
         without a TTL."""
         left = self._held.left_ns()
-        return left / SECOND if left < ENDLESS else math.inf
+        return left / SECOND if left < NO_DEADLINE else math.inf
 
     @property
     def deadline(self) -> datetime:
@@ -156,7 +156,7 @@ class HeldLease:
         """Raises LeaseLost, with the reason, once the lease is lost; LeaseEnded once it was ended here. Cheap."""
         failure = self._held.failure()
         if failure is not None:
-            raise _again(failure)
+            raise again(failure)
 
     async def _end(self, timeout: Duration | None) -> None:
         """Ends it, and waits for the store. It goes on to its end whatever interrupts the caller."""
@@ -169,7 +169,7 @@ class HeldLease:
                 raise not_released(self.name, self._held.what)
             over.result()
         except MopslockError as error:
-            raise _again(error) from None
+            raise again(error) from None
         except BaseException:
             self._carry_on()
             raise
@@ -306,11 +306,3 @@ def not_released(name: str, what: str = _texts.LEASE) -> NotReleased:
     return NotReleased(
         f"mopslock: {what} {_texts.quoted(name)} was not released in time; it is tried on, else it expires"
     )
-
-
-def _again(error: MopslockError) -> MopslockError:
-    """The same error for another caller: a traceback belongs to one caller."""
-    copy = error.__class__.__new__(error.__class__)
-    copy.__dict__.update(error.__dict__)
-    copy.args = error.args
-    return copy

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
 from . import _lease
 from ._caller import Caller
+from ._cancelling import Cancelling
 from ._future import Future
+from ._held import HeldThing
 from ._host_interface import Host
 from ._hosts import AnyStore, host_of, known_host
 
@@ -49,6 +52,9 @@ class _Task(Caller):
     async def host(self, store: AnyStore) -> Host:
         host = known_host(store)
         return host if host is not None else await asyncio.to_thread(host_of, store)
+
+    def stopped(self, held: HeldThing, on_loss: str) -> AbstractContextManager[object]:
+        return Cancelling(held) if on_loss == "cancel" else nullcontext()
 
 
 TASK: Caller = _Task()

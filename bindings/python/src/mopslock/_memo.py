@@ -11,6 +11,7 @@ import pickle
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 from . import _failure
@@ -331,8 +332,7 @@ class Memo:
 
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WorkRequest:
         """The request of one call."""
-        w = self._request
-        return WorkRequest(self.key_policy.name(args, kwargs), w.terms, w.wait_ns, w.waits, w.memo_failures)
+        return replace(self._request, name=self.key_policy.name(args, kwargs))
 
     async def call(self, kind: type[Work], store: AnyStore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of the function, of a thread or a task."""

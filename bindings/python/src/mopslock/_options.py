@@ -21,6 +21,7 @@ from .terms import Expiry, Protocol, Renewal, Terms
 F = TypeVar("F", bound=Callable[..., Any])
 
 OnLost = Callable[[LeaseLost], object]
+OnLoss = Literal["tell", "cancel"]
 
 RELEASE = 10.0
 """Seconds to wait for a release, by default."""
@@ -54,7 +55,15 @@ class WaitOptions(TypedDict, total=False):
     """The longest to wait for another holder, in seconds or as a timedelta. None: until it is ours; 0: try once."""
 
 
-class BlockOptions(TypedDict, total=False):
+class LossOptions(TypedDict, total=False):
+    """What a loss does."""
+
+    on_loss: OnLoss
+    """ "tell": check(), lost and on_lost say so, and the end of the block. "cancel", in mopslock.aio: the task of the
+    block is also cancelled, at the deadline or when the loss is known, and the block raises LeaseLost."""
+
+
+class BlockOptions(LossOptions, total=False):
     """Of what is held, and of the block that it guards."""
 
     on_lost: OnLost | None
@@ -88,7 +97,7 @@ class PermitOptions(WaitOptions, TryPermitOptions, total=False):
     """permit's."""
 
 
-class InvokeOptions(WaitOptions, TermOptions, total=False):
+class InvokeOptions(WaitOptions, TermOptions, LossOptions, total=False):
     """invoke's."""
 
     memo_failures: bool
@@ -120,11 +129,25 @@ class Block:
 
     wait: Duration | None = None
     on_waiting: OnWaiting | None = None
+    on_loss: OnLoss = "tell"
     on_lost: OnLost | None = None
     raise_if_lost: bool = True
     release_timeout: Duration = RELEASE
 
+    @classmethod
+    def of(cls, options: Mapping[str, Any], *, is_task: bool) -> Block:
+        """Of a thread, or a task. BadArgument: an option is invalid, or a thread was to be cancelled."""
+        block = cls(**part(cls, options))
+        if block.on_loss == "cancel" and not is_task:
+            raise BadArgument(
+                "mopslock: on_loss 'cancel': only a task can be cancelled, by mopslock.aio; a thread is told of a "
+                "loss, by check(), lost and on_lost"
+            )
+        return block
+
     def __post_init__(self) -> None:
+        if self.on_loss not in ("tell", "cancel"):
+            raise BadArgument(f"mopslock: on_loss {self.on_loss!r}: must be tell or cancel")
         self.wait_ns()
         nanoseconds("release_timeout", self.release_timeout)
         for what, call in (("on_waiting", self.on_waiting), ("on_lost", self.on_lost)):

@@ -59,12 +59,14 @@ class Permit(OfThread, Shared):
         run(self._end(timeout))
 
 
-def shared_permit_request(store: AnyStore, name: str, capacity: int, options: Mapping[str, Any]) -> SharedPermitRequest:
+def shared_permit_request(
+    store: AnyStore, name: str, capacity: int, options: Mapping[str, Any], *, is_task: bool = False
+) -> SharedPermitRequest:
     """The arguments of permit and its asyncio twin."""
     known("permit", PermitOptions, options)
     terms = Terms(**part(Terms, options), protocol="strict")
     request = PermitRequest(capacity, **part(PermitRequest, options))
-    return SharedPermitRequest(store, name, terms, Block(**part(Block, options)), request)
+    return SharedPermitRequest(store, name, terms, Block.of(options, is_task=is_task), request)
 
 
 @spelled(PermitOptions)

@@ -8,11 +8,16 @@
 
 Names, arguments and errors are those of the package itself. A task that is cancelled while it waits leaves nothing
 held. A task that is cancelled in the block releases.
+
+With ``on_loss="cancel"`` a loss stops the block, as asyncio.timeout does at its time: the task is cancelled at the
+deadline, or when the loss is known, and the block raises LeaseLost. What the block raises itself goes first, and a
+cancellation by another stays one. Of nested blocks, the outermost whose lease is lost raises.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect as inspection
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -22,15 +27,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, Protocol, TypeVar, c
 from . import _api, _inside, _invoke, _lease, _permit
 from ._aio_limiter import Limiter, LimiterHolder, LimiterPermitting
 from ._api import accompanying, lease_request, under
+from ._cancelling import Cancelling
 from ._duration import Duration
 from ._frames import brief
-from ._held import Use
+from ._held import HeldThing, Use
 from ._hosts import AnyStore
 from ._invoke import Invoking, Outcome, Run, WorkOutput, asking, joining
 from ._loop import TASK, Lost, threaded
 from ._memo import MEMO, Memo, MemoOptions, offered
 from ._options import (
     RELEASE,
+    Block,
     CompanionOptions,
     InvokeOptions,
     LeaseOptions,
@@ -42,7 +49,7 @@ from ._options import (
 )
 from ._permit import shared_permit_request
 from ._request import Acquiring
-from .errors import Full, Held, RememberedFailure
+from .errors import Full, Held, LeaseLost, MopslockError, RememberedFailure
 from .status import Status
 
 if TYPE_CHECKING:
@@ -90,6 +97,28 @@ class OfTask(_lease.HeldLease):
     _home = "mopslock.aio"
     _lost = Lost
     lost: Lost
+
+    def __init__(self, held: HeldThing, block: Block) -> None:
+        super().__init__(held, block)
+        self._stops: list[Cancelling] = []  # of the blocks that are entered
+
+    def _enter(self) -> None:
+        super()._enter()
+        if self._block.on_loss == "cancel":
+            self._stops.append(stop := Cancelling(self._held))
+            stop.__enter__()
+
+    async def _end_block(self, error: BaseException | None) -> None:
+        task = asyncio.current_task()
+        for stop in ([stop for stop in self._stops if stop.task is task] or self._stops)[-1:]:
+            self._stops.remove(stop)
+            try:
+                stop.__exit__(None, error, None)
+            except LeaseLost:
+                with contextlib.suppress(MopslockError):
+                    await self._end(self._block.release_timeout)
+                raise
+        await super()._end_block(error)
 
     async def __aenter__(self) -> Self:
         self._enter()
@@ -156,7 +185,7 @@ class TaskAcquiring(Acquiring[A]):
 @spelled(LeaseOptions)
 def lease(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Leasing:
     """As mopslock.lease, for ``async with`` and for coroutine functions."""
-    return Leasing(lease_request(store, name, options))
+    return Leasing(lease_request(store, name, options, is_task=True))
 
 
 class Leasing(TaskAcquiring[Lease]):
@@ -200,13 +229,13 @@ async def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions])
 @spelled(CompanionOptions)
 async def accompany(text: str | None = None, **options: Unpack[CompanionOptions]) -> Companion:
     """As mopslock.accompany: ``async with await mopslock.aio.accompany() as companion``."""
-    return await accompanying(text, options).acquire(Companion)
+    return await accompanying(text, options, is_task=True).acquire(Companion)
 
 
 @spelled(PermitOptions)
 def permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permitting:
     """As mopslock.permit, for ``async with``."""
-    return Permitting(shared_permit_request(store, name, capacity, options))
+    return Permitting(shared_permit_request(store, name, capacity, options, is_task=True))
 
 
 class Permitting(TaskAcquiring[Permit]):
@@ -271,7 +300,7 @@ async def invoke(store: AnyStore, name: str, launch: Launch, **options: Unpack[I
     cancelled, or whose loop is closed, waits no more and holds nothing. If it is cancelled while launch runs, launch is
     cancelled first, and then the lease is released.
     """
-    work = Run(asking("invoke", name, options))
+    work = Run(asking("invoke", name, options, is_task=True))
     return Result(*await Invoking(Work, store, work, launch).until_found())
 
 
@@ -305,7 +334,7 @@ def memoize(
     store: AnyStore, version: str = "1", **options: Unpack[MemoOptions]
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Memoized[P, R]]:
     """As mopslock.memoize, for coroutine functions. Both find each other's results."""
-    request = asking("memoize", "memo", options, MemoOptions)
+    request = asking("memoize", "memo", options, MemoOptions, is_task=True)
 
     def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Memoized[P, R]:
         if not inspection.iscoroutinefunction(function):

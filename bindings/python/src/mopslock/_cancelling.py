@@ -1,0 +1,80 @@
+"""A loss stops the block that it ends: the task is cancelled, and the block raises LeaseLost.
+
+The task is cancelled once, and only while it is in the block, as by asyncio.timeout. From Python 3.11 on, the number of
+cancellations tells whether there was another one. Before, ours has a mark, and one that comes after it and before the
+task has run again is lost in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from types import TracebackType
+
+from ._held import HeldThing, again
+from ._lease import NO_DEADLINE
+from ._units import SECOND
+from .errors import LeaseLost, MopslockError
+
+
+class Cancelling:
+    """A block of the task that enters it."""
+
+    def __init__(self, held: HeldThing) -> None:
+        self._held = held
+        self._inside = False
+        self._why: LeaseLost | None = None  # the task was cancelled
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("mopslock: on_loss='cancel' needs a task, which it could cancel")
+        self.task, self._loop, self._inside = task, asyncio.get_running_loop(), True
+        self._before = 0
+        if sys.version_info >= (3, 11):
+            self._before = task.cancelling()
+        self._held.when_ended(self._ended)
+        self._await_deadline()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """LeaseLost: the block ends by our cancellation."""
+        self._inside = False
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._why is not None and self._is_ours(error):
+            raise again(self._why) from error
+
+    def _is_ours(self, error: BaseException | None) -> bool:
+        if sys.version_info >= (3, 11):
+            return self.task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError)
+        return isinstance(error, asyncio.CancelledError) and error.args == (self,)
+
+    def _ended(self, failure: MopslockError) -> None:
+        """On any thread. What was released is not lost."""
+        if isinstance(failure, LeaseLost):
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._cancel, failure)
+
+    def _cancel(self, failure: LeaseLost) -> None:
+        if not self._inside or self._why is not None:
+            return
+        self._why = failure
+        if sys.version_info >= (3, 11):
+            self.task.cancel()
+        else:
+            self.task.cancel(self)
+
+    def _await_deadline(self) -> None:
+        """Renewals move it. What keeps the lease alive may have been stopped, and then tells nothing."""
+        left = self._held.left_ns()
+        if left <= 0:  # which is no loss yet: to know costs a moment, and is told to _ended
+            asked = self._loop.run_in_executor(None, self._held.failure)
+            asked.add_done_callback(lambda _: self._go_on())
+        elif left < NO_DEADLINE:
+            self._timer = self._loop.call_later(left / SECOND, self._await_deadline)
+
+    def _go_on(self) -> None:
+        if self._inside and self._held.left_ns() > 0:  # a companion has no deadline
+            self._await_deadline()
