@@ -53,7 +53,7 @@ PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/p
 MODULES := tests/bench/pictures tests/bench/peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run build lib python install test test-go test-hammer test-mutations test-python test-wasm race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
+.PHONY: help run build lib python python-parts install test test-go test-hammer test-mutations test-python test-wasm race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,11 @@ python: $(VENV)/installed ## build the wheel of the Python package into bin/dist
 	@rm -f $(BIN)/dist/*.whl
 	@MOPSLOCK_LIB_DIR=$(CURDIR)/$(PYLIB) $(PIP) wheel --no-deps --no-build-isolation -w $(BIN)/dist ./$(PACKAGE)
 	@ls $(BIN)/dist/*.whl
+
+# What setup.py packs, into PARTS. The tests' package has no cloud in its command.
+python-parts: ## build what the package is packed from into PARTS
+	@$(MAKE) -s -C bindings/c shared GO=$(GO) LIB=$(PARTS)
+	@$(GO) build -buildvcs=false -tags '$(or $(COMMAND_TAGS),disable_grpc_modules)' -ldflags '-s -w' -o $(PARTS)/mopslock-host ./cmd/mopslock-host
 
 install: ## install header, libraries and pkg-config files (PREFIX=/usr/local)
 	@$(MAKE) -s -C bindings/c install GO=$(GO)
@@ -203,14 +208,14 @@ $(PEERS)/debian:
 # The libraries are always built, and copied only when they differ: targets that
 # depend on them are made again when they have changed.
 $(PYLIB)/stamp: FORCE
-	@$(MAKE) -s -C bindings/c shared GO=$(GO)
+	@$(MAKE) -s python-parts PARTS=$(CURDIR)/$(BIN)/lib COMMAND_TAGS=mopslock_nocloud GO=$(GO)
 	@mkdir -p $(PYLIB)
-	@set -e; for file in $(BIN)/lib/libmopslock.so $(BIN)/lib/libmopslock-core.so wasm/mopslock.wasm wasm/mopslock.wasm.sha256; do \
-		cmp -s $$file $(PYLIB)/$${file##*/} || { cp $$file $(PYLIB)/$${file##*/}; touch $@; }; done
+	@set -e; for file in $(BIN)/lib/libmopslock.so $(BIN)/lib/libmopslock-core.so $(BIN)/lib/mopslock-host wasm/mopslock.wasm wasm/mopslock.wasm.sha256; do \
+		cmp -s $$file $(PYLIB)/$${file##*/} || { cp $$file $(PYLIB)/new; mv $(PYLIB)/new $(PYLIB)/$${file##*/}; touch $@; }; done
 
 # A changed pyproject.toml makes a new environment. Changed sources only
 # install the package again.
-$(VENV)/installed: $(PYLIB)/stamp $(PACKAGE)/pyproject.toml $(PACKAGE)/setup.py $(shell find $(PACKAGE)/src/mopslock -name '*.py' -o -type d ! -name __pycache__ ! -name _lib)
+$(VENV)/installed: $(PYLIB)/stamp $(PACKAGE)/pyproject.toml $(PACKAGE)/setup.py $(shell find $(PACKAGE)/src/mopslock -name '*.py' -o -type d ! -name __pycache__ ! -name _lib ! -name _bin)
 	@set -e; export MOPSLOCK_LIB_DIR=$(CURDIR)/$(PYLIB); \
 	if test $(VENV)/made -nt $(PACKAGE)/pyproject.toml; then \
 		$(PIP) install --no-deps --no-build-isolation --force-reinstall ./$(PACKAGE); \

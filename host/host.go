@@ -59,6 +59,8 @@ type Options struct {
 	Clock Clock
 	// Rand replaces the source of ids and jitter, for tests. nil: crypto/rand.
 	Rand io.Reader
+	// PID is that of the process on whose behalf leases are held, for people; 0 is this one.
+	PID int
 	// Boot names this boot of this machine: strict leases of the same boot are
 	// judged by its clock. "" is this machine's, on Linux and on a directory of a local
 	// file system; elsewhere, and beside a Clock of your own, there is none.
@@ -162,7 +164,7 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 	h.heard.sessions = map[uint64]*session{}
 	h.terms = clientTerms{
 		inFlight: cmp.Or(opts.InFlight, defaultInFlight), boot: opts.Boot, rand: opts.Rand, samples: h.samplesStoreClock(),
-		place: store.Place(url), pid: strconv.Itoa(os.Getpid()),
+		place: store.Place(url), pid: strconv.Itoa(cmp.Or(opts.PID, os.Getpid())),
 	}
 	place, _ := s.(store.Orderly)
 	orderly := place != nil && patiently(place.Orderly)

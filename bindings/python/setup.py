@@ -1,10 +1,12 @@
-"""Builds the shared libraries and adds them to the package, beside the WASM module; pyproject.toml has the rest.
+"""Builds the shared libraries and the keeper's command, and adds them to the package, beside the WASM module.
 
-The libraries are Go: `make shared` in ../c builds them, so a build needs the
+pyproject.toml has the rest.
+
+They are Go: `make python-parts` of the checkout builds them, so a build needs the
 checkout, Go, a C compiler and make. Or it needs MOPSLOCK_LIB_DIR, a directory
-in which both have been built before; nothing else is a shortcut.
+in which all have been built before; nothing else is a shortcut.
 
-Python loads them by ctypes, so one wheel serves every Python of a platform: its
+Python loads the libraries by ctypes, so one wheel serves every Python of a platform: its
 tag is py3-none-PLATFORM. With MOPSLOCK_ENGINE=wasm the build makes a wheel that
 has the WASM module alone, needs wasmtime, and is for every platform.
 """
@@ -35,8 +37,10 @@ PREBUILT = "MOPSLOCK_LIB_DIR"
 MODULE = ("mopslock.wasm", "mopslock.wasm.sha256")
 MODULE_FROM = HERE.parent.parent / "wasm"
 WITHOUT_LIBRARIES = os.environ.get("MOPSLOCK_ENGINE") == "wasm"
-FILES = MODULE if WITHOUT_LIBRARIES else (*LIBRARIES, *MODULE)
-"""What the package has in mopslock/_lib."""
+COMMAND = "mopslock-host"
+BUILT = () if WITHOUT_LIBRARIES else (*LIBRARIES, COMMAND)
+FILES = (*BUILT, *MODULE)
+"""What the package has in mopslock/_lib, and the command in mopslock/_bin."""
 
 
 def fail(headline: str, problems: list[str], remedies: list[str]) -> NoReturn:
@@ -47,7 +51,7 @@ def fail(headline: str, problems: list[str], remedies: list[str]) -> NoReturn:
 
 PROVIDE = "provide that (Go, gcc, make), and in a checkout of the repository: pip install ./bindings/python"
 INSTALL_A_WHEEL = "install a wheel, mopslock-VERSION-py3-none-PLATFORM.whl: it has the libraries and needs none of this"
-SET_PREBUILT = f"set {PREBUILT} to the absolute path of a directory that has {' and '.join(LIBRARIES)}"
+SET_PREBUILT = f"set {PREBUILT} to the absolute path of a directory that has {', '.join((*LIBRARIES, COMMAND))}"
 DO_WITHOUT = "set MOPSLOCK_ENGINE=wasm, which needs none of this, and pip install wasmtime"
 
 
@@ -65,28 +69,28 @@ class BuildLibraries(Command):
         self.set_undefined_options("build_py", ("build_lib", "build_lib"))
 
     def run(self) -> None:
-        target = self.target()
-        target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="mopslock-lib-") as scratch:
             given = prebuilt()
             built = Path() if WITHOUT_LIBRARIES else given or build_from_checkout(Path(scratch))
             module = module_from(given)
             for name in FILES:
-                # Renamed into place: a process that has the old one loaded keeps it.
-                fresh = target / (name + ".new")
+                # Renamed into place: a process that has the old one loaded, or runs it, keeps it.
+                target = self.target(name)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                fresh = target.with_name(name + ".new")
                 shutil.copyfile((module if name in MODULE else built) / name, fresh)
                 fresh.chmod(0o644 if name in MODULE else 0o755)
-                fresh.replace(target / name)
+                fresh.replace(target)
 
-    def target(self) -> Path:
+    def target(self, name: str) -> Path:
         """An editable install finds them in the source tree, a wheel where it is put together."""
         top = HERE / "src" if self.editable_mode else Path(str(self.build_lib))
-        return top / "mopslock" / "_lib"
+        return top / "mopslock" / ("_bin" if name == COMMAND else "_lib") / name
 
     # The rest is what setuptools asks of the parts of a build.
 
     def get_outputs(self) -> list[str]:
-        return [str(self.target() / name) for name in FILES]
+        return [str(self.target(name)) for name in FILES]
 
     def get_output_mapping(self) -> dict[str, str]:
         return {}
@@ -101,13 +105,12 @@ def prebuilt() -> Path | None:
     if not value:
         return None
     problems = [] if Path(value).is_absolute() else [f"{value} is not an absolute path"]
-    needed = () if WITHOUT_LIBRARIES else LIBRARIES
-    problems += [f"there is no {name} in it" for name in needed if not (Path(value) / name).is_file()]
+    problems += [f"there is no {name} in it" for name in BUILT if not (Path(value) / name).is_file()]
     if problems:
         fail(
-            f"{PREBUILT}={value} does not have the libraries:",
+            f"{PREBUILT}={value} does not have what is to be packed:",
             problems,
-            ["build them with `make -C bindings/c shared`; they are in bin/lib then", f"unset {PREBUILT}"],
+            ["build it with `make python`; it is in bin/python-lib then", f"unset {PREBUILT}"],
         )
     return Path(value)
 
@@ -133,7 +136,7 @@ def build_from_checkout(scratch: Path) -> Path:
         )
     # Options of an outer make are not for this one.
     environment = {k: v for k, v in build_environment().items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
-    command = ["make", "-C", str(SOURCES), "shared", f"GO={go()}", f"LIB={scratch}"]
+    command = ["make", "-C", str(GO_MOD.parent), "python-parts", f"GO={go()}", f"PARTS={scratch}"]
     print(shlex.join(command), flush=True)
     status = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False).returncode
     if status != 0:

@@ -62,7 +62,7 @@ before. A parent that is stopped stays its parent, and its leases are kept.`,
 
 func (a *app) keep(parent int, belief *os.File) error {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT)
-	o := keep.Options{Host: host.Options{Engine: a.core(), Clock: a.clock}}
+	o := keep.Options{Host: host.Options{Engine: a.core(), Clock: a.clock, PID: parent}}
 	if belief != nil {
 		var err error
 		if o.Belief, err = keep.OpenBelief(belief); err != nil && !errors.Is(err, errors.ErrUnsupported) {

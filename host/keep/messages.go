@@ -119,8 +119,10 @@ func faultOf(err error) string {
 		return "argument"
 	case errors.Is(err, host.ErrClosed), errors.Is(err, store.ErrClosed):
 		return "closed"
-	case errors.As(err, &lease), errors.As(err, &failed), isOver(err):
+	case errors.As(err, &lease), errors.As(err, &failed):
 		return "store"
+	case isOver(err):
+		return "timeout"
 	}
 	return "argument"
 }
@@ -132,13 +134,16 @@ type with struct {
 }
 
 // appendNotice appends the message of a notice.
-func appendNotice(to []byte, store uint64, n *host.Notice) []byte {
+func appendNotice(to []byte, number uint64, n *host.Notice) []byte {
 	w := with{Own: n.Own}
 	if n.Cause != nil && tellsCause(n.Kind) {
 		w.Cause = strings.TrimPrefix(n.Cause.Error(), "mopslock: ")
+		if failed, ok := errors.AsType[*store.Error](n.Cause); ok {
+			w.Cause = failed.Said() // the parent says what to do
+		}
 	}
 	more := w != with{}
-	to = appendHead(to, store, more)
+	to = appendHead(to, number, more)
 	to = core.AppendAction(to, n.Action)
 	if more {
 		to = append(to, encode(&w)...)

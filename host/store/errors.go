@@ -55,10 +55,14 @@ func Fail(op, key string, class core.Class, err error) *Error {
 	return &Error{Op: op, Key: key, Class: class, Err: err}
 }
 
+// Said is what was asked and what the store has said, without what to do about it and without
+// the secrets of a URL.
+func (e *Error) Said() string { return e.Op + " " + strconv.Quote(e.Key) + ": " + scrub(e.Err.Error()) }
+
 // Error says what happened, to which object, and what to do, on one line and without
 // the secrets of a URL.
 func (e *Error) Error() string {
-	text := "mopslock: store: " + e.Op + " " + strconv.Quote(e.Key) + ": " + scrub(e.Err.Error())
+	text := "mopslock: store: " + e.Said()
 	if advice := e.advice(); advice != "" {
 		text += " (" + advice + ")"
 	}

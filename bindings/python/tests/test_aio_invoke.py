@@ -224,12 +224,13 @@ asyncio.run(main())
 @pytest.mark.parametrize("way", WAYS)
 def test_hundreds_of_waiters_are_one_poller(way: str, names: int, tmp_path: Path) -> None:
     """Of one name and of many, whose holders live elsewhere: as many threads as one has, which are those that keep
-    them, and that ask the store, take the library's events, or call back. In a process of their own, to count all."""
+    them, and that ask the store, or talk to the keeper, or call back. In a process of their own, to count all."""
     with opened(way, tmp_path / "store") as place:
         for number in range(names):
             place.write(f"n/{number}")
         # The opener of the URL, or the one worker; and the one of asyncio's that has made the host.
-        ours = {"mopslock-events": 1} if way == "url" else {"mopslock-sleeper": 2}
+        kept = {"mopslock-keeper-in": 1, "mopslock-keeper-out": 1}
+        ours = kept if way == "url" else {"mopslock-sleeper": 2}
         threads = dict.fromkeys(("MainThread", "asyncio_0", "mopslock-notifier", "mopslock-store"), 1) | ours
         with program(WAITERS.format(store=place.code, names=names, threads=threads)) as process:
             one, many = ast.literal_eval(said(process)), ast.literal_eval(said(process))

@@ -11,14 +11,15 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import mopslock
 from mopslock import aio
 from mopslock._cancelling import Cancelling
-from mopslock._hosted import HostedHost
 from mopslock._hosts import host_of
+from mopslock._own.kept import KeptHost
 from mopslock._units import FOREVER
 from mopslock.stores import Directory
 from mopslock.terms import Terms
@@ -421,11 +422,15 @@ async def test_a_task_that_is_cancelled_at_any_moment_leaves_nothing_held(place:
 
 def test_a_lease_whose_caller_has_given_up_is_released(url: str) -> None:
     host, terms = host_of(url), Terms(ttl=LIVES, protocol="strict")
-    assert isinstance(host, HostedHost)
-    with host._lock:  # so that its listener does not hear of it yet
+    assert isinstance(host, KeptHost)
+    with mock.patch.object(host.client, "take") as take:  # so that its claim does not hear of it yet
         asked = host.begin_acquire("n", terms, FOREVER, None)
         until(lambda: mopslock.inspect(Directory(url.removeprefix("file://")), "n").held)
         asked.cancel()
+        until(lambda: take.call_count)
+    with host.client.keeper.lock:
+        for call in take.call_args_list:
+            host.client.take(*call.args)
     until(lambda: mopslock.inspect(url, "n").state == "released")
 
 

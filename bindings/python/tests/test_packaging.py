@@ -25,17 +25,21 @@ SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 MODULE = {"mopslock.wasm", "mopslock.wasm.sha256"}
 LIBRARIES = {"libmopslock" + SUFFIX, "libmopslock-core" + SUFFIX}
 FILES = LIBRARIES | MODULE
+COMMAND = "mopslock-host"
+PLACES = {f"mopslock/_lib/{name}" for name in FILES} | {f"mopslock/_bin/{COMMAND}"}
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the libraries are built on Linux")
 VERSION = importlib.metadata.version("mopslock")
 
 
-def installed_libraries() -> Path:
-    """The folder of the libraries that this Python loads."""
+def installed(folder: Path) -> Path:
+    """What the package of this Python was packed from, in a folder."""
     spec = importlib.util.find_spec("mopslock")
     assert spec
     assert spec.origin
-    folder = Path(spec.origin).parent / "_lib"
-    assert {f.name for f in folder.iterdir()} == FILES
+    package = Path(spec.origin).parent
+    assert {f.name for f in (package / "_lib").iterdir()} == FILES
+    for file in (*(package / "_lib").iterdir(), package / "_bin" / COMMAND):
+        (folder / file.name).symlink_to(file)
     return folder
 
 
@@ -71,11 +75,11 @@ def built(folder: Path) -> dict[str, bytes]:
 
 
 def libraries(folder: Path) -> dict[str, str]:
-    return {n.rpartition("/")[2]: c.decode() for n, c in built(folder).items() if "/_lib/" in n}
+    return {n.rpartition("/")[2]: c.decode() for n, c in built(folder).items() if "/_lib/" in n or "/_bin/" in n}
 
 
 SOURCES = {str(f.relative_to(PACKAGE / "src")) for f in (PACKAGE / "src").rglob("*.py")}
-FAKES = {name: "fake " + name for name in FILES}
+FAKES = {name: "fake " + name for name in (*FILES, COMMAND)}
 
 
 @pytest.fixture
@@ -91,7 +95,7 @@ def fakes(tmp_path: Path) -> Path:
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
     """The package alone, copied out of its checkout."""
-    left = shutil.ignore_patterns("__pycache__", "_lib", "*.egg-info", "tests", "LICENSE", "build")
+    left = shutil.ignore_patterns("__pycache__", "_lib", "_bin", "*.egg-info", "tests", "LICENSE", "build")
     return Path(shutil.copytree(PACKAGE, tmp_path / "copied", ignore=left))
 
 
@@ -99,7 +103,7 @@ def copied(tmp_path: Path) -> Path:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel with the libraries that this Python loads."""
     folder = tmp_path_factory.mktemp("wheel")
-    done = build(PACKAGE, folder, MOPSLOCK_LIB_DIR=str(installed_libraries()))
+    done = build(PACKAGE, folder, MOPSLOCK_LIB_DIR=str(installed(tmp_path_factory.mktemp("parts"))))
     assert done.returncode == 0, done.stdout
     (found,) = folder.glob("*.whl")
     return found
@@ -112,7 +116,7 @@ def test_wheel(wheel: Path) -> None:
     files = built(wheel.parent)
     info = re.compile(r"mopslock-[^/]+\.dist-info/(METADATA|WHEEL|RECORD|top_level\.txt|licenses/LICENSE)")
     rest = {n for n in files if not info.fullmatch(n)}
-    assert rest == SOURCES | {f"mopslock/_lib/{name}" for name in FILES} | {"mopslock/py.typed"}
+    assert rest == SOURCES | PLACES | {"mopslock/py.typed"}
     content = {name.rpartition("/")[2]: text.decode() for name, text in files.items() if ".dist-info/" in name}
     assert "\nRoot-Is-Purelib: false\n" in content["WHEEL"]
     assert re.findall(r"^Requires-Dist: ([^;\n]+)$", content["METADATA"], re.MULTILINE) == ["msgpack>=1.0"]
@@ -218,11 +222,12 @@ def test_missing_and_unfit_tools(tmp_path: Path, instead: dict[str, str], said: 
 @on_linux
 def test_without_anything_prebuilt_make_is_asked_for_the_libraries(tmp_path: Path, fakes: Path) -> None:
     """Whatever lies in the source tree."""
-    make = f'test "$1 $3 $4" = "-C shared GO=go" && cp {fakes}/* "${{5#LIB=}}"'
+    make = f'test "$1 $3 $4" = "-C python-parts GO=go" && cp {fakes}/* "${{5#PARTS=}}"'
     done = build(PACKAGE, tmp_path, PATH=tools(tmp_path, make=make), CC="gcc")
     assert done.returncode == 0, done.stdout
     files = built(tmp_path)
     assert {name: files[f"mopslock/_lib/{name}"].decode() for name in LIBRARIES} == {n: FAKES[n] for n in LIBRARIES}
+    assert files[f"mopslock/_bin/{COMMAND}"].decode() == FAKES[COMMAND]
     assert files["mopslock/_lib/mopslock.wasm"] == (PACKAGE.parent.parent / "wasm" / "mopslock.wasm").read_bytes()
 
 
@@ -239,7 +244,7 @@ def test_without_the_checkout_and_from_an_sdist(copied: Path, tmp_path: Path) ->
 
 def test_wrong_prebuilt_folder(tmp_path: Path) -> None:
     """It is an error, and no silent build of something else."""
-    assert_refused(PACKAGE, tmp_path, *LIBRARIES, "make -C bindings/c shared", MOPSLOCK_LIB_DIR=str(tmp_path))
+    assert_refused(PACKAGE, tmp_path, *LIBRARIES, COMMAND, "`make python`", MOPSLOCK_LIB_DIR=str(tmp_path))
     (tmp_path / ("libmopslock" + SUFFIX)).write_text("")
     missing = "there is no libmopslock-core" + SUFFIX
     assert_refused(PACKAGE, tmp_path, missing, MOPSLOCK_LIB_DIR=str(tmp_path))

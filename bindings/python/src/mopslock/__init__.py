@@ -8,8 +8,8 @@
         ...                     # only one of us, on all machines that share the bucket
         lease.check()           # raises LeaseLost once it is lost
 
-A pure core in a shared library decides, the same for every language. You choose what talks to the store: for a URL
-(file, s3, gs, azblob) the library does it; an object with get and put does it itself.
+A pure core decides, the same for every language. You choose what talks to the store: for a URL (file, s3, gs, azblob) a
+keeper does it, a process of its own that no GIL can stop; an object with get and put does it itself.
 
 At most so many at once, of all processes or in this one::
 

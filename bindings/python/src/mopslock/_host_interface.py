@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from ._call import Call, StepFuture, WorkRequest
 from ._future import Future
@@ -59,6 +59,10 @@ class Host(ABC):
     @abstractmethod
     def set_limit(self, name: str, limit: int, timeout_ns: int) -> None:
         """Stores a limit; 0 removes it."""
+
+    @abstractmethod
+    def open_object(self, key: str) -> BinaryIO:
+        """An object whole, from its beginning; StoreError, or Vacant. On the caller's thread."""
 
     @abstractmethod
     def inspect(self, name: str, timeout_ns: int) -> Status:

@@ -8,19 +8,23 @@ import re
 import threading
 import time
 import weakref
-from concurrent.futures import CancelledError
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+from urllib.request import url2pathname
 
+from . import _texts
 from ._duration import Duration, nanoseconds
 from ._future import Future, wait
 from ._host_interface import Host
-from ._hosted import HostedHost
 from ._log import log
 from ._notify import begin_thread
 from ._own.host import OwnHost
+from ._own.keeper import NoKeeper, keeper
+from ._own.kept import KeptHost
+from ._own.threads import shared
 from ._units import SECOND
 from .errors import BadArgument, MopslockError, NotReleased
-from .stores import Store
+from .stores import Directory, Store
 
 AnyStore = str | os.PathLike[str] | Store
 """A gocloud URL, a directory's path, or an object with get and put."""
@@ -37,7 +41,8 @@ class _Hosts:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.urls: dict[str, Future[HostedHost]] = {}
+        self.urls: dict[str, Future[OwnHost]] = {}
+        self.said = False  # that there is no keeper
         self.objects: weakref.WeakValueDictionary[int, OwnHost] = weakref.WeakValueDictionary()
 
 
@@ -80,36 +85,54 @@ def known_host(store: AnyStore) -> Host | None:
     with _hosts.lock:
         if not isinstance(store, str):
             return _hosts.objects.get(id(store))
-        opening = _hosts.urls.get(store)
-    found = _opened(opening) if opening is not None else []
+        found = _opened(_hosts.urls.get(store))
     return found[0] if found else None
 
 
-def _of_url(url: str) -> HostedHost:
+def _of_url(url: str) -> OwnHost:
     if "://" not in url:
         raise BadArgument(
             f"mopslock: store {url!r}: must be a URL such as file:///dir, s3://bucket/prefix, gs:// or azblob://; "
             "for a directory give a pathlib.Path"
         )
-    mine: Future[HostedHost] = Future()
-    while True:
+    _texts.encode("store", url)
+    with _hosts.lock:
+        found = _opened(_hosts.urls.get(url))
+    if found:
+        return found[0]
+    opened: Future[OwnHost] = Future()
+    shared.workers.submit(lambda: _open(url, opened))
+    return opened.result()
+
+
+def _open(url: str, into: Future[OwnHost]) -> None:
+    """Opens a URL, unless another call does. On a worker: no caller can be interrupted half-way."""
+    ours: Future[OwnHost] = Future()
+    with _hosts.lock:  # but not while it is opened: some clouds take their time
+        opening = _hosts.urls.get(url)
+        if opening is None or (opening.done() and not _opened(opening)):
+            opening = _hosts.urls[url] = ours
+    if opening is ours:
         try:
-            with _hosts.lock:  # but not while it is opened: some clouds take their time
-                opening = _hosts.urls.setdefault(url, mine)
-            if opening is mine:
-                mine.settle(HostedHost(url))
-            return opening.result()
-        except CancelledError:  # the thread that was opening it was interrupted, so we open it
-            continue
-        except BaseException as error:
-            failed = not mine.done()
-            if failed and isinstance(error, Exception):
-                mine.settle(error)
-            mine.cancel()
-            with _hosts.lock:
-                if failed and _hosts.urls.get(url) is mine:
-                    del _hosts.urls[url]
+            ours.settle(_host_of_url(url))
+        except Exception as error:
+            ours.settle(error)
+    opening.add_done_callback(lambda done: into.settle(done.exception() or done.result()))
+
+
+def _host_of_url(url: str) -> OwnHost:
+    """In a keeper, or a directory's here if there can be none."""
+    try:
+        return KeptHost(url, keeper(), lambda: _of_url(url).client)
+    except NoKeeper as error:
+        at = urlsplit(url)
+        query = dict(parse_qsl(at.query, keep_blank_values=True))
+        if at.scheme != "file" or at.netloc or query.keys() - {"create"}:
             raise
+        if not _hosts.said:
+            _hosts.said = True
+            log.warning("%s; directories are kept in this process", error)
+        return OwnHost(Directory(url2pathname(at.path), create=query.get("create") != "false"))
 
 
 def close(store: AnyStore | None = None, *, timeout: Duration = AT_EXIT) -> None:
@@ -158,15 +181,15 @@ def _taken(store: AnyStore | None) -> list[Host]:
         return hosts
     store = _one_url(store)
     if isinstance(store, str):
-        opening = _hosts.urls.pop(store, None)
-        return [*_opened(opening)] if opening is not None else []
+        return [*_opened(_hosts.urls.pop(store, None))]
     found = _hosts.objects.pop(id(store), None)
     return [found] if found is not None else []
 
 
-def _opened(*openings: Future[HostedHost]) -> list[HostedHost]:
+def _opened(*openings: Future[OwnHost] | None) -> list[OwnHost]:
     """Those that are open. A thread that is just opening one holds nothing there."""
-    return [opening.result() for opening in openings if opening.done() and opening.exception() is None]
+    done = [opening for opening in openings if opening is not None and opening.done() and opening.exception() is None]
+    return [host for opening in done if not (host := opening.result()).is_gone()]
 
 
 def _at_exit() -> None:

@@ -212,10 +212,16 @@ def closed() -> errors.Closed:
     return errors.Closed("mopslock: the store was closed, by mopslock.close() or because the process is ending")
 
 
+class Told(Exception):
+    """What a store has said, as a keeper tells it: in the store's own words."""
+
+
 def said(class_: str, cause: BaseException | None) -> str:
     """How the store failed last, in brackets, and its exception."""
     text = f" ({class_})" if class_ and class_ != "other" else ""
-    return f"{text}: {type(cause).__name__}: {cause}" if cause is not None else text
+    if cause is None:
+        return text
+    return f"{text}: {cause}" if isinstance(cause, Told) else f"{text}: {type(cause).__name__}: {cause}"
 
 
 def advice(class_: str) -> str:

@@ -21,21 +21,24 @@ The asyncio twins are ``asyncio.to_thread(counter.write, lease, body)`` and so o
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import _abi, _texts, errors
-from ._abi import Code
+from . import _texts, errors
 from ._duration import Duration, nanoseconds
-from ._hosted import HostedHost
 from ._hosts import host_of
 from ._lease import HeldLease
+from ._own.kept import KeptHost
+from ._units import SECOND
 
 TIMEOUT = 30.0
 """Seconds that a call may take, by default."""
+
+MOST = 63 << 10
+"""Bytes of a body."""
 
 Tenure = HeldLease | tuple[int, str]
 """What a write is made under: a lease or companion of protocol strict, or (fencing_token, holder)."""
@@ -70,18 +73,16 @@ class Guarded:
                 f"mopslock: store {store!r}: a guarded object lies on the store of a URL or of a directory's path"
             )
         self.store, self.key = store, key
-        self._key, self._timeout = _texts.encode("key", key), nanoseconds("timeout", timeout)
+        _texts.encode("key", key)
+        self._seconds = nanoseconds("timeout", timeout) / SECOND
 
     def read(self) -> Slot:
         """The newest slot. It costs a list and a get."""
-        return self._read(lambda api, host, *out: api.guarded_read(host, self._key, self._timeout, *out))
+        return self._ask("read")[0]
 
     def raise_token(self, tenure: Tenure) -> Slot:
         """Shuts out all older tenures, and returns what they left. Use it after taking a lease over."""
-        token, holder = _of(tenure)
-        return self._read(
-            lambda api, host, *out: api.guarded_raise(host, self._key, token, holder, self._timeout, *out)
-        )
+        return self._ask("raise", tenure)[0]
 
     def write(self, tenure: Tenure, body: bytes) -> Slot:
         """Makes body the object's body, whatever was there. It costs a list, a get and a create.
@@ -89,14 +90,7 @@ class Guarded:
         Stale: a newer tenure has written. Unsettled: it is unknown whether it was written. After all other errors
         nothing was written.
         """
-        token, holder = _of(tenure)
-        body = bytes(body)
-        return self._write(
-            body,
-            lambda api, host, slot: api.guarded_write(
-                host, self._key, token, holder, body, len(body), self._timeout, slot
-            ),
-        )
+        return self._ask("write", tenure, body=bytes(body))[0]
 
     def update(self, tenure: Tenure, change: Callable[[bytes | None], bytes]) -> Slot:
         """Writes what ``change`` makes of the newest body. That is None if the object was never written.
@@ -107,39 +101,21 @@ class Guarded:
         while True:
             old = self.read().body
             body = bytes(change(old))
-            try:
-                return self._swap(tenure, old, body)
-            except errors.Raced:
-                continue
+            with contextlib.suppress(errors.Raced):
+                return self._ask("swap", tenure, old=old, body=body)[0]
 
-    def _swap(self, tenure: Tenure, old: bytes | None, body: bytes) -> Slot:
-        token, holder = _of(tenure)
-        return self._write(
-            body,
-            lambda api, host, slot: api.guarded_update(
-                host, self._key, token, holder, old, len(old or b""), body, len(body), self._timeout, slot
-            ),
-        )
-
-    def _read(self, ask: Callable[..., int]) -> Slot:
-        def call(api: _abi.Api, host: int) -> Slot:
-            buffer, length, raw = ctypes.create_string_buffer(_abi.MOST_GUARDED), ctypes.c_size_t(), _empty_slot()
-            code = ask(api, host, buffer, len(buffer), ctypes.byref(length), ctypes.byref(raw))
-            if code != Code.OK:
-                raise _error(api, code, self.key, raw)
-            return _slot(raw, buffer.raw[: length.value] if raw.written else None)
-
-        return _host(self.store).guard(call)
-
-    def _write(self, body: bytes, ask: Callable[..., int]) -> Slot:
-        def call(api: _abi.Api, host: int) -> Slot:
-            raw = _empty_slot()
-            code = ask(api, host, ctypes.byref(raw))
-            if code != Code.OK:
-                raise _error(api, code, self.key, raw)
-            return _slot(raw, body)
-
-        return _host(self.store).guard(call)
+    def _ask(self, verb: str, tenure: Tenure | None = None, **fields: Any) -> tuple[Slot, bool]:
+        """What the keeper answers, and whether what was made once is ours."""
+        if tenure is not None:
+            token, holder = _of(tenure)
+            fields |= {"token": token, "holder": holder}
+        for body in fields.values():
+            if isinstance(body, bytes) and len(body) > MOST:
+                raise errors.BadArgument(f"mopslock: body: has {len(body)} bytes, more than {MOST}; keep it elsewhere")
+        host = host_of(self.store)
+        assert isinstance(host, KeptHost)
+        said = host.call("guard", self._seconds, key=self.key, verb=verb, **fields)
+        return Slot(**said["slot"]), said.get("own", False)
 
     def __repr__(self) -> str:
         return f"Guarded({self.store!r}, {self.key!r})"
@@ -152,34 +128,16 @@ def create_once(
 
     It returns the winner's slot, and whether this call has won.
     """
-    guarded, won = Guarded(store, key, timeout=timeout), ctypes.c_int()
-    token, holder = _of(tenure)
-    body = bytes(body)
-    made = guarded._write(
-        body,
-        lambda api, host, slot: api.create_once(
-            host, guarded._key, token, holder, body, len(body), guarded._timeout, ctypes.byref(won), slot
-        ),
-    )
-    if won.value:
-        return made, True
-    return read_once(store, key, timeout=timeout), False
+    return Guarded(store, key, timeout=timeout)._ask("create_once", tenure, body=bytes(body))
 
 
 def read_once(store: str | os.PathLike[str], key: str, *, timeout: Duration = TIMEOUT) -> Slot:
     """What create_once made. Vacant: there is none."""
-    guarded = Guarded(store, key, timeout=timeout)
-    return guarded._read(lambda api, host, *out: api.read_once(host, guarded._key, guarded._timeout, *out))
+    return Guarded(store, key, timeout=timeout)._ask("read_once")[0]
 
 
-def _host(store: str | os.PathLike[str]) -> HostedHost:
-    host = host_of(store)
-    assert isinstance(host, HostedHost)
-    return host
-
-
-def _of(tenure: Tenure) -> tuple[int, bytes]:
-    """The token and holder as C takes them."""
+def _of(tenure: Tenure) -> tuple[int, str]:
+    """Its token and holder."""
     if isinstance(tenure, HeldLease):
         token, holder = tenure.fencing_token, tenure.holder
     elif isinstance(tenure, tuple) and len(tenure) == 2 and type(tenure[0]) is int and isinstance(tenure[1], str):
@@ -188,27 +146,5 @@ def _of(tenure: Tenure) -> tuple[int, bytes]:
         raise errors.BadArgument(f"mopslock: tenure {tenure!r}: must be a lease, or its fencing_token and holder")
     if not 0 <= token < 1 << 64:
         raise errors.BadArgument(f"mopslock: token {token}: must be a fencing token")
-    return token, _texts.encode("holder", holder)
-
-
-def _empty_slot() -> _abi.RawSlot:
-    return _abi.RawSlot(size=ctypes.sizeof(_abi.RawSlot))
-
-
-def _slot(raw: _abi.RawSlot, body: bytes | None) -> Slot:
-    return Slot(raw.number, body, raw.token, raw.holder.decode(), raw.written, raw.nonce.decode())
-
-
-def _error(api: Any, code: int, key: str, raw: _abi.RawSlot) -> errors.MopslockError:
-    """The error for a code of the guard."""
-    error: errors.MopslockError = api.error(code, key)
-    text = str(error)
-    if code == Code.ESTALE:
-        return errors.Stale(text, token=raw.token, holder=raw.holder.decode())
-    if code == Code.EUNKNOWN:
-        return errors.Unsettled(text, number=raw.number, nonce=raw.nonce.decode())
-    if code == Code.EHELD:
-        return errors.Raced(text)
-    if code == Code.ETIMEOUT:
-        return errors.Unreachable(text)
-    return error
+    _texts.encode("holder", holder)
+    return token, holder

@@ -231,7 +231,7 @@ class Memory:
 class Directory:
     """A directory of this machine or of a network filesystem, without the Go host.
 
-    ``file://`` URLs do the same with fewer threads of Python. Use this class to load only the small library.
+    ``file://`` URLs do the same in a process of their own, which no GIL can stop. Use this class to start none.
     """
 
     creates = True

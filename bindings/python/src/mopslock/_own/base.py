@@ -7,6 +7,7 @@ lock, on a thread of ours: it may not wait, and asks no store. It may command, s
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +19,10 @@ from .._units import SECOND
 from .._workers import Do
 from ..errors import EngineFailed, MopslockError
 from .clock import Clock
-from .verbs import Action, Event
+from .verbs import GO_ON, Action, Event
+
+Begun = tuple[Event, Event]
+"""A command and its terms."""
 
 LOOK = 1.0
 """Seconds that a caller past its deadline waits to be told what happened."""
@@ -68,8 +72,14 @@ class Output:
 
     def drop(self) -> None:
         """Nobody wants it any more. A file of the user's stays."""
-        if self._ours:
-            self.path.unlink(missing_ok=True)
+        ours, self._ours = self._ours, False
+        if ours:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+
+    def __del__(self) -> None:
+        """A caller that was interrupted may have told nobody of it."""
+        self.drop()
 
 
 class Claim:
@@ -91,9 +101,17 @@ class Claim:
         """It could not be begun, or the client has failed."""
         raise NotImplementedError
 
-    def strand(self, error: MopslockError) -> None:
-        """The client is gone, and nobody renews it any more. Its deadline stands until then."""
+    def strand(self, error: MopslockError) -> bool:
+        """The client is gone, and nobody renews it any more (PROTOCOL C8). True: it goes on with another client, by the
+        command that began it, if there can be one."""
         self.fail(error)
+        return False
+
+    client: AnyClient
+
+    def terms_again(self, terms: Event) -> Event:
+        """Those with which it goes on."""
+        return terms
 
     def hurry(self) -> None:
         """The store is closed, or the process is about to end: it may not be relied on any more."""
@@ -125,6 +143,7 @@ class AnyClient:
         self.closed: Future[None] = Future()
         self.cause: BaseException | None = None  # what the store raised last
         self._last = 0
+        self._begun: dict[int, Begun] = {}  # by what the claims were begun that go on if the client fails
 
     # What any thread may call.
 
@@ -150,6 +169,10 @@ class AnyClient:
 
     def drive(self) -> None:
         """Does what threads would do, if no thread can begin any more."""
+
+    def at(self, instant: int, do: Do) -> None:
+        """Has something done at a Mono, on a thread of ours."""
+        raise NotImplementedError
 
     def look(self) -> bool:
         """Has the client look at the clock; False if it did not in time."""
@@ -178,6 +201,8 @@ class AnyClient:
             self.claims[claim.number] = claim
             try:
                 self._give({**command, "claim": claim.number, "terms": terms}, claim)
+                if command["kind"] in GO_ON:
+                    self._begun[claim.number] = command, terms
             except Exception as error:
                 self.claims.pop(claim.number, None)
                 claim.fail(error if isinstance(error, MopslockError) else EngineFailed(f"mopslock: {error!r}"))
@@ -200,21 +225,32 @@ class AnyClient:
         claim = self.claims.get(number)
         try:
             if claim is not None and claim.hear(action):
-                del self.claims[number]
+                self._forget(number)
         except Exception as error:
             log.exception("mopslock: a claim could not be told; this is an error in mopslock")
             assert claim is not None
             self.post(lambda: self._give({"kind": "cancel", "claim": number}))
-            del self.claims[number]
+            self._forget(number)
             claim.fail(EngineFailed(f"mopslock: {error!r}"))
 
-    def _strand(self, error: MopslockError) -> None:
-        """The core's client is gone, and all claims with it (PROTOCOL C8)."""
+    def _forget(self, number: int) -> None:
+        """A claim has ended."""
+        self.claims.pop(number, None)
+        self._begun.pop(number, None)
+
+    def _strand(self, error: MopslockError) -> list[tuple[Claim, Begun]]:
+        """The core's client is gone, and all claims with it. Those that go on are returned."""
         claims, self.claims, self.sessions = self.claims, {}, {}
+        begun, self._begun = self._begun, {}
+        going_on = [(claim, begun[number]) for number, claim in claims.items() if claim.strand(error)]
         if self.closing:
             self.closed.settle(None)
-        for claim in claims.values():
-            claim.strand(error)
+            return []
+        return going_on
+
+    def _go_on(self, claim: Claim, begun: Begun) -> None:
+        """Begins a claim anew that a client before has begun."""
+        self._begin(claim, begun[0], claim.terms_again(begun[1]))
 
     # What is said of no claim.
 

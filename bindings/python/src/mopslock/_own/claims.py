@@ -12,7 +12,7 @@ from .._log import log
 from .._notify import notifier
 from .._permit_request import PermitRequest
 from .._units import DEFAULT_TTL, SECOND
-from ..errors import BadArgument, Full, MopslockError
+from ..errors import BadArgument, Full, LeaseLost, MopslockError
 from ..status import Status, of_sight
 from .base import AnyClient, Claim, Deadline, Until
 from .verbs import Action
@@ -256,6 +256,30 @@ class Lease(Belief, Claim):
         self.ended.settle(error)
         self.settled.settle(error)
         self.over.settle(error)
+
+    def strand(self, error: MopslockError) -> bool:
+        """A companion joins again. What is held stays good until its deadline, and is lost then."""
+        if not self.holder or self.is_given_back():
+            self.fail(error)
+            return False
+        if not self.guarded:
+            if not self.ended.done():
+                self.contact_lost({})
+                return True
+            self.released({})
+            return False
+        lost = _texts.lost(self.title, "unreachable", None, self.what)
+        lost.__cause__ = error
+        if self.ended.done():  # it was about to be released, and expires
+            self.fail(lost)
+        else:
+            self.client.at(self.until(), lambda: self._expire(lost))
+        return False
+
+    def _expire(self, lost: LeaseLost) -> None:
+        if self.ended.settle(lost):
+            log.warning("%s", lost)
+        self.over.settle(lost)
 
     def waiting(self, action: Action) -> None:
         """Another holds it."""

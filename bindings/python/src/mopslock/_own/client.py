@@ -28,7 +28,7 @@ from .._workers import Do
 from ..errors import EngineFailed
 from .base import LOOK, AnyClient, Claim, Deadline
 from .clock import Clock
-from .threads import Lane, Sleeper
+from .threads import Lane, Sleeper, Timer
 from .verbs import NEVER, READS, REQUESTS, RESULTS, Action, Event, attempt, can, unknown
 
 IN_FLIGHT = 32
@@ -184,6 +184,10 @@ class Client(AnyClient):
         """On a worker."""
         self.threads.soon(do)
 
+    def at(self, instant: int, do: Do) -> None:
+        """By the sleeper."""
+        self.threads.expect(Timer(self.clock, instant, do))
+
     def drive(self) -> None:
         """Takes a turn on the caller's thread."""
         if self.threads.sleeper.barred:
@@ -292,7 +296,8 @@ class Client(AnyClient):
         self._wake = self._limit = NEVER
         if machine is not None:
             machine.drop()
-        self._strand(error)
+        for claim, begun in self._strand(error):
+            self.post(partial(self._go_on, claim, begun))
 
     def _give(self, event: Event, claim: Claim | None = None) -> None:
         self._step(event)

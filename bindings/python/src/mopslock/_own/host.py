@@ -43,12 +43,16 @@ C = TypeVar("C", bound=Claim)
 class OwnHost(Host):
     """What this process holds on one store of its own."""
 
-    def __init__(self, store: Store, client: AnyClient | None = None) -> None:
+    def __init__(self, store: Store | None, client: AnyClient | None = None) -> None:
         """A client is for tests."""
         self.store = store
         self.client: AnyClient = client or Client(store, System(), threads())
         self.client.host = self  # it lives as long as anything is under way
         self.url = self.client.url
+
+    def is_gone(self) -> bool:
+        """Another is needed."""
+        return False
 
     def place(self) -> str:
         """A directory is one store, whichever object or URL leads to it."""
@@ -138,14 +142,14 @@ class OwnHost(Host):
             terms = _come(handle, request.terms, **more)
         else:
             terms = request.terms.asked(request.name, **more)
-        call = Invocation(self.client, request, next_step, ttl_ns=ttl, opens=self.open_object)
+        call = Invocation(self.client, request, next_step, ttl_ns=ttl)
         return self.begin(call, "remote" if request.remote else "invoke", terms, request.wait_ns)
 
     def open_object(self, key: str) -> BinaryIO:
         """An object whole, from its beginning; StoreError, or Vacant. On the caller's thread."""
         opens = getattr(self.store, "open", None)
         try:
-            found = opens(key) if callable(opens) else self.store.get(key)
+            found = opens(key) if callable(opens) else self.store.get(key)  # type: ignore[union-attr]
         except Exception as error:
             class_, _, cause = looked_at(error)
             raise error_class(class_)(
@@ -212,10 +216,8 @@ class OwnHost(Host):
         """One look a lease; one that cannot be read is left out."""
         until = self.client.clock.mono() + timeout_ns
         prefix = plain("prefix", prefix)
-        if not isinstance(self.store, Listing):
-            raise BadArgument(f"mopslock: {self.url} has no verb list, so nobody can say what is in it")
         seen: set[str] = set()
-        for key in self._keys(self.store, prefix, timeout_ns):
+        for key in self._keys(prefix, timeout_ns):
             at = key.find(REGISTER)
             if at <= 0 and not key.endswith(RECORD):
                 continue
@@ -235,12 +237,15 @@ class OwnHost(Host):
             if status.state != "vacant" or status.is_semaphore:
                 yield status
 
-    def _keys(self, store: Listing, prefix: str, timeout_ns: int) -> Any:
-        listed: Future[Any] = Future()
+    def _keys(self, prefix: str, timeout_ns: int) -> Any:
+        store: Any = self.store
+        if not isinstance(store, Listing):
+            raise BadArgument(f"mopslock: {self.url} has no verb list, so nobody can say what is in it")
+        found, listed = store.list, Future[Any]()
 
         def walk() -> None:
             try:
-                listed.settle(sorted(item if isinstance(item, str) else item[0] for item in store.list(prefix)))
+                listed.settle(sorted(item if isinstance(item, str) else item[0] for item in found(prefix)))
             except BaseException as error:
                 listed.settle(error)
 

@@ -26,6 +26,9 @@ READS = {"get", "exists", "list"}
 
 REQUESTS = {*VERBS, "exists", *RESULTS}
 
+GO_ON = {"accompany", "invoke", "remote"}
+"""Commands of claims that go on with another client when theirs has failed."""
+
 MOST_ENTRIES = 256
 ROOM, ENTRY = 98304 - 4096, 13
 """Bytes of a message that a list's entries may fill, and what each takes in addition to its key: core.FitEntries."""

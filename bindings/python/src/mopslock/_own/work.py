@@ -51,21 +51,22 @@ class Invocation(Claim, Call):
     """A call. The client says when the work is to be begun, and is told when that has ended."""
 
     __slots__ = (
-        "_final", "_late", "_launched", "_opens", "_output", "_pid", "_refusal", "_stored", "_waits", "_working",
-        "cause", "client", "handle", "name", "next_step", "number", "over", "tenure", "ttl_ns",
+        "_again", "_ended", "_final", "_late", "_launched", "_output", "_pid", "_stored", "_waits",
+        "_working", "cause", "client", "handle", "name", "next_step", "number", "over", "tenure", "ttl_ns",
     )  # fmt: skip
 
     def __init__(
-        self, client: AnyClient, request: WorkRequest, next_step: StepFuture, *, ttl_ns: int,
-        opens: Callable[[str], BinaryIO],
+        self, client: AnyClient, request: WorkRequest, next_step: StepFuture, *, ttl_ns: int
     ) -> None:  # fmt: skip
         self.number, self.cause = 0, None
         self.client, self.name, self.handle = client, request.name, request.handle
-        self.ttl_ns, self.next_step, self._opens = ttl_ns, next_step, opens
+        self.ttl_ns, self.next_step = ttl_ns, next_step
         self.tenure: Tenure | None = None
         self.over: Future[None] = Future()  # what was held is given back
         self._waits: OnWaiting | None = request.waits
         self._launched = self._working = False  # the work was begun, ever; it is under way
+        self._again = False  # its client was lost meanwhile, and another has not caught up
+        self._ended: Event | None = None  # what that one is to be told then
         self._late: Step | MopslockError | None = None  # how it ends, unless work is launched all the same
         self._final: Step | MopslockError | None = None
         self._output: bytes | Output = b""  # of the work
@@ -111,7 +112,7 @@ class Invocation(Claim, Call):
     def open(self) -> BinaryIO:
         """On the caller's thread."""
         assert isinstance(self._final, Found)
-        return self._opens(self._final.key)
+        return self.client.host.open_object(self._final.key)
 
     def hurry(self) -> None:
         """The process is about to end, or the store is closed."""
@@ -130,6 +131,20 @@ class Invocation(Claim, Call):
         """It could not be begun."""
         self._conclude(error)
         self.over.settle(None)
+
+    def strand(self, error: MopslockError) -> bool:
+        """Work that is under way goes on, and what it leaves is to be stored all the same."""
+        if self._working and self._final is None:
+            self._again = True
+            return True
+        self._conclude(self._late or error)
+        self._end_tenure(_texts.ended(self.name))
+        self.over.settle(None)
+        return False
+
+    def terms_again(self, terms: Event) -> Event:
+        """A remote that has begun ends its work, whatever becomes of its lease."""
+        return {**terms, "without_lease": True} if self.handle is not None else terms
 
     def result(self) -> bytes | Output:
         """The output of the work."""
@@ -151,7 +166,9 @@ class Invocation(Claim, Call):
             next_step.settle(self._final)
             return
         self._working = False
-        if not self.client.closing:  # otherwise it is given up, and hears of it in the end
+        if self._again:  # the client has not said yet that it is to be done
+            self._ended = event
+        elif not self.client.closing:  # otherwise it is given up, and hears of it in the end
             self.client.command(self, **event)
 
     def _conclude(self, outcome: Step | MopslockError) -> None:
@@ -180,10 +197,22 @@ class Invocation(Claim, Call):
         return seen(self.client, self.name, action, self.tenure.protocol if self.tenure is not None else "")
 
     def _held(self, action: Action) -> None:
-        self.tenure = Tenure(self, action)
+        """A companion that joins again is the same to those who have it."""
+        tenure = self.tenure
+        if tenure is not None and not tenure.guarded and not tenure.ended.done():
+            tenure.client = self.client
+            tenure.believe_held(action)
+        else:
+            self.tenure = Tenure(self, action)
 
     def _launch(self, _: Action) -> None:
-        self._late, self._launched, self._working = None, True, True
+        self._late = None
+        if self._again:  # by a client before, and it is under way, or has ended meanwhile
+            self._again, event = False, self._ended
+            if event is not None:
+                self.client.command(self, **event)
+            return
+        self._launched = self._working = True
         begin = Begin(self.tenure or NoLease(self, self.client.url))
         if not self.next_step.settle(begin):  # nobody is there to do it
             self.cancel()

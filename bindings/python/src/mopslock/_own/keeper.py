@@ -1,0 +1,402 @@
+"""A keeper: a child process that runs a host, which no thread and no lock of this interpreter can hold up.
+
+Commands and notices of the core's client go over a socket pair, as msgpack; until when a claim may be relied on is a
+word in memory that both share. bindings/README.md of the checkout has the messages.
+
+::
+
+    any thread      inbox ─► mopslock-keeper-out ─► socket ─► keeper
+    waits            ◄─ claims ◄─ mopslock-keeper-in ◄─ socket ◄─ keeper
+    check()          ◄─────────── one word ◄─────────────────────  keeper
+
+No caller's thread writes to the socket: an interrupt between two halves of a message would leave a keeper that
+understands nothing more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import queue
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgpack
+
+from .._future import Future
+from .._log import log
+from .._notify import begin_thread
+from .._workers import Do
+from ..errors import EngineFailed, MopslockError
+from .threads import shared
+from .verbs import Event
+
+COMMAND = "mopslock-host"
+NAMED = "MOPSLOCK_KEEPER"
+"""The environment variable that names the command."""
+
+MESSAGES = 1
+"""The version of the messages."""
+
+WORDS = 1 << 20
+"""Claims that can be held at once. A page of words takes memory when one of them is used."""
+
+STARTING = 20.0
+"""Seconds that a keeper may take to begin, on a machine that is busy."""
+
+LOOKING = 10_000
+"""Milliseconds after which the reader looks whether the socket is still its own."""
+
+Call = dict[str, Any]
+
+
+class Listener(Protocol):
+    """A store in the keeper."""
+
+    def take(self, message: Event, more: Mapping[str, Any]) -> None:
+        """A notice. Under the keeper's lock."""
+
+    def gone(self, error: MopslockError) -> None:
+        """The keeper is, or the store's client. Under the keeper's lock."""
+
+
+def command() -> Path | None:
+    """The keeper's command: of the environment, of this package, of the package mopslock-host, or in PATH."""
+    if named := os.environ.get(NAMED):
+        return Path(named)
+    name = COMMAND + (".exe" if sys.platform == "win32" else "")
+    mine = Path(__file__).parent.parent / "_bin" / name
+    installed = Path(sysconfig.get_path("scripts")) / name
+    for found in (mine, installed):
+        if found.is_file():
+            return found
+    in_path = shutil.which(COMMAND)
+    return Path(in_path) if in_path else None
+
+
+class Belief:
+    """Until when claims may be relied on: memory that the keeper writes, in words of 8 bytes."""
+
+    def __init__(self) -> None:
+        size = 8 * WORDS
+        memfd = getattr(os, "memfd_create", None)
+        if memfd is not None:
+            self.fd = memfd("mopslock", 0)  # no file anywhere, and no /dev/shm
+        else:
+            with tempfile.TemporaryFile(prefix="mopslock-") as file:
+                self.fd = os.dup(file.fileno())
+        os.ftruncate(self.fd, size)
+        self._map = mmap.mmap(self.fd, size)
+        self.words = memoryview(self._map).cast("q")
+        self._free: list[int] = []
+        self._next = 1
+
+    def take(self) -> int:
+        """A word of one's own, or 0 if there is none left: what has none hears of its renewals."""
+        if self._free:
+            return self._free.pop()
+        if self._next == WORDS:
+            return 0
+        self._next += 1
+        return self._next - 1
+
+    def give_back(self, slot: int) -> None:
+        """Its claim has ended, and was told."""
+        if slot:
+            self._free.append(slot)
+
+
+class Word:
+    """What a claim stands on: a word, as long as it is that of the same tenure."""
+
+    __slots__ = ("_slot", "_tenure", "_words")
+
+    def __init__(self, words: memoryview, slot: int, tenure: int) -> None:
+        self._words, self._slot, self._tenure = words, slot, tenure & 0xFF
+
+    def until(self) -> int:
+        """One read: the keeper writes it in the order of what happens."""
+        word: int = self._words[self._slot]
+        return word & ~0xFF if word & 0xFF == self._tenure else 0
+
+    def renewed(self, _: int) -> Word:
+        """The keeper has written that."""
+        return self
+
+
+class Keeper:
+    """A keeper's process, as its parent has it."""
+
+    def __init__(self, path: Path) -> None:
+        """Starts it, and waits until it is ready. EngineFailed says what is missing. On a thread of ours."""
+        self.path = path
+        self.lock = threading.Lock()  # held by threads of ours alone
+        self.belief = Belief()
+        self.dead: MopslockError | None = None
+        self.environment = dict(os.environ)
+        self._stores: dict[int, Listener] = {}
+        self._calls: dict[int, Future[Call]] = {}
+        self._numbers = iter(range(1, 1 << 62))
+        self._inbox: queue.SimpleQueue[Do | None] = queue.SimpleQueue()
+        self._out: list[bytes] = []  # what was said under the lock, and is to be sent
+        self._packer = msgpack.Packer(unicode_errors="surrogateescape")  # as the environment has its text
+        self._unpacker = msgpack.Unpacker(max_buffer_size=0)
+        try:
+            self._start()
+        except BaseException:
+            self.forget()
+            raise
+        finally:
+            os.close(self.belief.fd)  # what is mapped stays
+        begin_thread(self._send, "mopslock-keeper-out", lambda _: None)
+        begin_thread(self._receive, "mopslock-keeper-in", lambda _: None)
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        said, says = os.pipe()
+        os.set_blocking(says, False)  # a keeper does not hang on what nobody reads
+        os.set_blocking(said, False)
+        self._socket, self._stderr = ours, said
+        ours.settimeout(STARTING)
+        inode = os.fstat(ours.fileno())
+        self._same = (inode.st_dev, inode.st_ino)
+        words = [str(self.path), "keep", "--detach", "--parent", str(os.getpid())]
+        words += ["--belief", f"/dev/fd/{self.belief.fd}"]
+        try:
+            with theirs:
+                status = subprocess.call(
+                    words, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=says, pass_fds=(self.belief.fd,)
+                )
+        except OSError as error:
+            raise EngineFailed(f"mopslock: {self.path} cannot be started: {error}; {INSTALL}") from error
+        finally:
+            os.close(says)
+        ready = self._next()
+        if not ready:
+            raise EngineFailed(
+                f"mopslock: {self.path} keep ended with {status}: {self._last_words() or 'no word'}; {INSTALL}"
+            )
+        if ready.get("messages") != MESSAGES:
+            raise EngineFailed(
+                f"mopslock: {self.path} is mopslock-host {ready.get('version', '?')}, whose messages are of version "
+                f"{ready.get('messages', '?')}, and not {MESSAGES}; install the version that belongs to this package"
+            )
+        self.pid: int = ready["pid"]
+        ours.settimeout(None)
+
+    def _next(self) -> Call:
+        """The first message."""
+        with contextlib.suppress(OSError, ValueError):
+            while piece := self._socket.recv(1 << 16):
+                self._unpacker.feed(piece)
+                for message in self._unpacker:
+                    found: Call = message[1]
+                    return found
+        return {}
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            return os.read(self._stderr, 1 << 14).decode(errors="replace").strip()
+        return ""
+
+    # What any thread may call.
+
+    def attach(self, store: Listener) -> int:
+        """The number of a new store."""
+        number = next(self._numbers)
+        self._stores[number] = store
+        return number
+
+    def detach(self, number: int) -> None:
+        """The store was closed."""
+        self._stores.pop(number, None)
+
+    def post(self, do: Do) -> None:
+        """Has do run under the lock, after what was posted before, and what it says sent."""
+        self._inbox.put(do)
+        if self.dead is not None:
+            shared.workers.submit(self._drain)
+
+    def ask(self, number: int, kind: str, **fields: Any) -> Future[Call]:
+        """Asks the keeper itself. The future has its answer, or EngineFailed."""
+        answer: Future[Call] = Future()
+        call = next(self._numbers)
+
+        def ask() -> None:
+            if self.dead is not None:
+                answer.settle(self.dead)
+                return
+            self._calls[call] = answer
+            try:
+                self.say(number, {"kind": kind, "call": call, **fields})
+            except Exception as error:
+                answer.settle(EngineFailed(f"mopslock: {kind} cannot be said to a keeper: {error!r}"))
+
+        answer.add_done_callback(lambda _: self._calls.pop(call, None))
+        self.post(ask)
+        return answer
+
+    def changed(self) -> dict[str, str]:
+        """What was put into the environment since the keeper began."""
+        return {key: value for key, value in os.environ.items() if self.environment.get(key) != value}
+
+    # Under the lock.
+
+    def say(self, number: int, message: Event, more: Mapping[str, Any] | None = None) -> None:
+        """Says something to a store."""
+        self._out.append(self._packer.pack([number, message] if more is None else [number, message, more]))
+
+    # What threads of ours do.
+
+    def _send(self) -> None:
+        while self.dead is None:
+            do = self._inbox.get()
+            with self.lock:
+                while do is not None:
+                    self._safely(do)
+                    do = None if self._inbox.empty() else self._inbox.get_nowait()
+                out, self._out = self._out, []
+            try:
+                if out:
+                    self._check_socket()
+                    self._socket.sendall(b"".join(out))
+            except OSError as error:
+                self._end(error)
+        self._drain()
+
+    def _drain(self) -> None:
+        """What was posted to a keeper that has ended."""
+        with self.lock:
+            while not self._inbox.empty():
+                with contextlib.suppress(queue.Empty):
+                    if (do := self._inbox.get_nowait()) is not None:
+                        self._safely(do)
+
+    def _check_socket(self) -> None:
+        """A user that becomes a daemon closes all descriptors, and ours may be the user's own by now."""
+        now = os.fstat(self._socket.fileno())
+        if (now.st_dev, now.st_ino) != self._same:
+            self._socket.detach()
+            raise OSError("this process has closed the keeper's socket")
+
+    def _receive(self) -> None:
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        error: BaseException | None = None
+        try:
+            while True:
+                ready = poll.poll(LOOKING)  # what waits in recv would keep a socket open that was closed here
+                self._check_socket()
+                if ready:
+                    piece = self._socket.recv(1 << 16)
+                    if not piece:
+                        break
+                    self._unpacker.feed(piece)
+                    with self.lock:
+                        for number, message, *more in self._unpacker:
+                            self._safely(partial(self._take, number, message, more[0] if more else {}))
+        except (OSError, ValueError) as failed:
+            error = failed
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        """The keeper has ended, or cannot be reached any more. Once."""
+        said = str(error) if error is not None else self._last_words()
+        with self.lock:
+            if self.dead is not None:
+                return
+            self.dead = EngineFailed(
+                f"mopslock: the keeper (process {self.pid} of {self.path}) has ended{': ' + said if said else ''}; "
+                "what it held ends at its deadline, and the next call starts another"
+            )
+            self.dead.__cause__ = error
+            log.error("%s", self.dead)
+            for answer in list(self._calls.values()):
+                answer.settle(self.dead)
+            stores, self._stores = self._stores, {}
+            for store in stores.values():
+                self._safely(partial(store.gone, self.dead))
+        self._inbox.put(None)
+        try:
+            self._check_socket()
+        except OSError:  # nor are our other descriptors our own any more
+            _foreign.append(self.belief)
+        else:
+            self.forget()
+
+    def _take(self, number: int, message: Event, more: Mapping[str, Any]) -> None:
+        answer = self._calls.pop(message.get("call", 0), None)
+        if answer is not None:
+            answer.settle(message)
+            return
+        store = self._stores.get(number)
+        if store is not None:
+            store.take(message, more)
+
+    def _safely(self, do: Callable[[], object]) -> None:
+        try:
+            do()
+        except Exception:
+            log.exception("mopslock: a keeper's message could not be taken; this is an error in mopslock")
+
+    def forget(self) -> None:
+        """Lets go of it. A forked child must not be taken for its parent."""
+        with contextlib.suppress(OSError):
+            self._socket.close()
+            os.close(self._stderr)
+
+
+_foreign: list[Belief] = []
+"""What would close a descriptor of the user's if it were freed."""
+
+INSTALL = (
+    "install the wheel of mopslock for this system, which has it, or name another mopslock-host by MOPSLOCK_KEEPER"
+)
+
+
+class NoKeeper(EngineFailed):
+    """There is no command that would be one."""
+
+
+class _Current:
+    """The keeper of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.keeper: Keeper | None = None
+
+
+_current = _Current()
+
+
+def keeper() -> Keeper:
+    """The keeper of this process, started when it is first needed, and again when it has ended. On a thread of ours."""
+    with _current.lock:
+        found = _current.keeper
+        if found is None or found.dead is not None:
+            path = command()
+            if path is None:
+                raise NoKeeper(f"mopslock: there is no {COMMAND}, which keeps leases on stores of URLs; {INSTALL}")
+            found = _current.keeper = Keeper(path)
+        return found
+
+
+def _in_child() -> None:
+    if _current.keeper is not None:
+        _current.keeper.forget()
+    _current.__init__()  # type: ignore[misc]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

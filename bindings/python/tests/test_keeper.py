@@ -1,0 +1,309 @@
+"""The keeper: a process that keeps what this one holds by URL, whatever becomes of either."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mopslock
+from mopslock import _hosts
+from mopslock._own import keeper
+from mopslock._own.keeper import WORDS, Belief, Word
+from mopslock.stores import Directory
+from ways import LIVES, NOTICES, SOON, program, said, until
+
+PROTOCOLS_OPEN = True
+"""Where nothing is said, auto."""
+
+
+@pytest.fixture
+def kept(url: str) -> Iterator[keeper.Keeper]:
+    """The keeper of this process, which a test may do anything to."""
+    with mopslock.lease(url, "first", ttl=LIVES):
+        found = keeper._current.keeper
+    assert found is not None
+    yield found
+    if found.dead is None:
+        kill(found)
+
+
+def kill(kept: keeper.Keeper) -> None:
+    """Kills it, and waits until this process has heard of it."""
+    os.kill(kept.pid, signal.SIGKILL)
+    until(lambda: kept.dead is not None)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended. It is no child of ours."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_it_is_no_child_of_ours_and_ignores_what_a_terminal_sends(kept: keeper.Keeper) -> None:
+    """A program that waits for its children must not wait for it, or count it."""
+    with pytest.raises(ChildProcessError):
+        os.waitpid(kept.pid, os.WNOHANG)
+    assert os.getsid(kept.pid) != os.getsid(0)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        os.kill(kept.pid, number)
+    assert kept.path.name in Path(f"/proc/{kept.pid}/cmdline").read_text()
+    for fd in (0, 1):
+        assert os.readlink(f"/proc/{kept.pid}/fd/{fd}").startswith("socket:")
+    assert os.readlink(f"/proc/{kept.pid}/fd/2").startswith("pipe:")
+
+
+HOLDS = """
+lease = mopslock.acquire({url!r}, "n", ttl={ttl}, protocol="strict")
+from mopslock._own import keeper
+print(keeper._current.keeper.pid, lease.fencing_token, flush=True)
+"""
+
+
+def test_a_parent_that_is_killed_takes_its_keeper_along_though_a_child_of_it_lives(url: str) -> None:
+    """The child has the socket open. The lease is not released: it expires, and then another has it."""
+    code = HOLDS + "child = os.fork()\nif not child:\n    os.closerange(0, 3)\n    signal.pause()\n"
+    code += "print(child, flush=True)\nsignal.pause()\n"
+    with program(code.format(url=url, ttl=NOTICES)) as process:
+        pid, token = map(int, said(process).split())
+        child = int(said(process))
+        try:
+            os.kill(process.pid, signal.SIGKILL)
+            until(lambda: gone(pid))
+            assert mopslock.inspect(url, "n").state == "held"
+            with mopslock.lease(url, "n", ttl=LIVES, protocol="strict", wait=SOON) as lease:
+                assert lease.fencing_token > token
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_a_parent_that_is_stopped_keeps_its_lease(url: str) -> None:
+    """As a companion would; and what it believes is right at once when it goes on."""
+    code = HOLDS + "sys.stdin.readline()\nlease.check()\nprint(lease.left > 0, flush=True)\n"
+    with program(code.format(url=url, ttl=NOTICES)) as process:
+        pid, token = map(int, said(process).split())
+        process.send_signal(signal.SIGSTOP)
+        register = Directory(url.removeprefix("file://"))
+        beats = {stamp for key, stamp in register.list("n/") if "/b." in key}
+        until(lambda: len(beats | _beats(register, beats)) > 4)  # each a third of the TTL after the one before
+        process.send_signal(signal.SIGCONT)
+        assert process.stdin is not None
+        print(file=process.stdin, flush=True)
+        assert said(process) == "True"
+        assert mopslock.inspect(url, "n").token == token
+        assert not gone(pid)
+
+
+def _beats(register: Directory, seen: set[int]) -> set[int]:
+    seen |= {stamp for key, stamp in register.list("n/") if "/b." in key}
+    return seen
+
+
+def test_a_call_into_c_that_keeps_the_gil_loses_no_lease(url: str) -> None:
+    """For longer than the TTL. Nothing else of the process runs meanwhile."""
+    code = (
+        HOLDS
+        + "import ctypes\nctypes.PyDLL(None).usleep(int({ttl} * 1.5e6))\nlease.check()\nprint('kept', flush=True)\n"
+    )
+    with program(code.format(url=url, ttl=NOTICES)) as process:
+        said(process)
+        assert said(process) == "kept"
+
+
+def test_what_a_killed_keeper_held_ends_at_its_deadline_and_the_next_is_another(
+    kept: keeper.Keeper, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = mopslock.acquire(url, "n", ttl=NOTICES, protocol="strict")
+    lost: list[mopslock.LeaseLost] = []
+    lease.on_lost(lost.append)
+    kill(kept)
+    lease.check()  # its deadline stands
+    with mopslock.lease(url, "m", ttl=LIVES):
+        other = keeper._current.keeper
+        assert other is not None
+        assert other.pid != kept.pid
+    until(lambda: lost)
+    with pytest.raises(mopslock.LeaseUnreachable):
+        lease.check()
+    assert "has ended" in str(lost[0].__cause__)
+    assert any("has ended" in record.message for record in caplog.records)
+
+
+def test_a_release_that_no_keeper_is_there_for_says_so_at_once(kept: keeper.Keeper, url: str) -> None:
+    lease = mopslock.acquire(url, "n", ttl=LIVES, protocol="strict")
+    kill(kept)
+    with pytest.raises(mopslock.MopslockError):
+        lease.release()
+
+
+def test_who_waits_in_a_killed_keeper_is_told(kept: keeper.Keeper, url: str) -> None:
+    with mopslock.lease(Path(url.removeprefix("file://")), "n", ttl=LIVES, protocol="strict"):
+        waiting = _hosts.host_of(url).begin_acquire("n", mopslock.Terms(ttl=LIVES, protocol="strict"), 1 << 61, None)
+        os.kill(kept.pid, signal.SIGKILL)
+        with pytest.raises(mopslock.EngineFailed, match="has ended"):
+            waiting.result()
+
+
+def test_a_companion_of_a_killed_keeper_joins_again(kept: keeper.Keeper, url: str) -> None:
+    """A remote keeps its lease as long as it runs."""
+    code = HOLDS + "print(lease.text, flush=True)\nsignal.pause()\n"
+    with program(code.format(url=url, ttl=LIVES)) as process:
+        said(process)
+        companion = mopslock.accompany(said(process))
+        holders = len(mopslock.inspect(url, "n").companions)
+        kill(kept)
+        until(lambda: len(mopslock.inspect(url, "n").companions) > holders)
+        companion.check()
+        companion.leave()
+
+
+def test_work_of_a_killed_keeper_is_stored_all_the_same(kept: keeper.Keeper, url: str) -> None:
+    def launch(work: mopslock.Work) -> bytes:
+        kill(kept)
+        return b"done"
+
+    assert mopslock.invoke(url, "w", launch, ttl=NOTICES).read() == b"done"
+
+
+def test_a_remote_of_a_killed_keeper_stores_its_result(kept: keeper.Keeper, url: str) -> None:
+    code = """
+def launch(work):
+    print(work.text, flush=True)
+    sys.stdin.readline()
+mopslock.invoke({url!r}, "w", launch, ttl={ttl})
+"""
+
+    def remote(work: mopslock.Work) -> bytes:
+        kill(kept)
+        return b"remote's"
+
+    with program(code.format(url=url, ttl=LIVES)) as process:
+        result = mopslock.remote(None, said(process), remote)
+        assert result is not None
+        assert result.read() == b"remote's"
+
+
+def test_a_keeper_of_other_messages_is_refused(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first command."""
+    other = tmp_path / "other"
+    ready = r"\x92\x00\x83\xa4kind\xa5ready\xa7version\xa39.9\xa8messages\x63"
+    other.write_text(f"#!{sys.executable}\nimport sys\nsys.stdout.buffer.write(b'{ready}')\n")
+    other.chmod(0o755)
+    monkeypatch.setenv(keeper.NAMED, str(other))
+    with alone(), pytest.raises(mopslock.EngineFailed, match=r"9\.9.*install the version"):
+        mopslock.acquire(url, "n")
+
+
+@pytest.mark.parametrize(("words", "told"), [("exit 3", "ended with 3"), ("echo no such flag >&2", "no such flag")])
+def test_a_keeper_that_does_not_start_says_why(
+    words: str, told: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.write_text(f"#!/bin/sh\n{words}\n")
+    other.chmod(0o755)
+    monkeypatch.setenv(keeper.NAMED, str(other))
+    with alone(), pytest.raises(mopslock.EngineFailed, match=told):
+        mopslock.acquire(url, "n")
+
+
+def test_without_a_keeper_a_directory_is_kept_in_this_process(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And a cloud says what is missing."""
+    monkeypatch.setattr(keeper, "command", lambda: None)
+    with alone():
+        for name in "ab":
+            with mopslock.lease(url + "?create=false", name, protocol="strict") as lease:
+                lease.check()
+        with pytest.raises(mopslock.EngineFailed, match="there is no mopslock-host.*install the wheel"):
+            mopslock.acquire("s3://bucket", "n")
+        mopslock.close()
+    assert sum("in this process" in record.message for record in caplog.records) == 1
+
+
+class alone:  # noqa: N801 - used as a function
+    """Within, this process has no keeper yet."""
+
+    def __enter__(self) -> None:
+        mopslock.close(timeout=SOON)
+        self.before, keeper._current.keeper = keeper._current.keeper, None
+
+    def __exit__(self, *_: object) -> None:
+        keeper._current.keeper = self.before
+
+
+def test_the_words_of_tenures() -> None:
+    """A word of another tenure than one's own is no deadline of one's own."""
+    belief = Belief()
+    slot = belief.take()
+    belief.words[slot] = 1 << 40 | 2
+    assert [Word(belief.words, slot, tenure).until() for tenure in (1, 2, 258)] == [0, 1 << 40, 1 << 40]
+    belief.give_back(slot)
+    assert belief.take() == slot
+    belief._next = WORDS
+    assert belief.take() == 0
+
+
+def test_a_forked_child_has_a_keeper_of_its_own(kept: keeper.Keeper, url: str) -> None:
+    from ways import forked  # noqa: PLC0415
+
+    with mopslock.lease(url, "n", ttl=LIVES, protocol="strict") as lease:
+
+        def child() -> list[object]:
+            with mopslock.lease(url, "m", ttl=LIVES):
+                mine = keeper._current.keeper
+                assert mine is not None
+                return [type(lease.lost._held.failure()).__name__, mine.pid != kept.pid]
+
+        assert forked(child) == ["Forked", True]
+        lease.check()
+    assert kept.dead is None
+
+
+def test_a_parent_whose_descriptors_were_closed_writes_into_no_file_of_its_users(url: str, tmp_path: Path) -> None:
+    """As a program does that becomes a daemon. The number of our socket is that of the user's file by then."""
+    code = """
+lease = mopslock.acquire({url!r}, "n", ttl={ttl}, protocol="strict")
+os.closerange(3, 256)
+files = [open({file!r} + str(n), "wb") for n in range(64)]
+try:
+    mopslock.acquire({url!r}, "m", ttl={ttl}, wait=1)
+except mopslock.MopslockError as error:
+    print(type(error).__name__, flush=True)
+for file in files: file.close()
+print([n for n in range(64) if os.path.getsize({file!r} + str(n))], flush=True)
+os._exit(0)
+"""
+    with program(code.format(url=url, ttl=LIVES, file=str(tmp_path / "file"))) as process:
+        assert said(process).endswith(("Failed", "Unreachable"))
+        assert said(process) == "[]"
+
+
+def test_out_of_descriptors_a_lease_is_kept(url: str) -> None:
+    code = (
+        HOLDS
+        + """
+import resource, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+files = []
+try:
+    while True: files.append(os.dup(0))
+except OSError:
+    pass
+for _ in range(4):
+    lost = lease.lost.wait({ttl} / 2)
+    assert not lost
+lease.check()
+print("kept", flush=True)
+os._exit(0)
+"""
+    )
+    with program(code.format(url=url, ttl=NOTICES)) as process:
+        said(process)
+        assert said(process) == "kept"
