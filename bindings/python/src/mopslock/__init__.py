@@ -20,6 +20,8 @@ A piece of work that is done once, and whose result stays::
 
     result = mopslock.invoke("s3://bucket/runs", "report/2026-11", lambda work: make_report())
 
+    future = mopslock.submit("s3://bucket/runs", "report/2026-12", make_report)
+
     @mopslock.memoize("s3://bucket/memo")
     def digits(n): ...
 
@@ -37,7 +39,7 @@ import typing as _typing
 
 from ._api import Leasing, accompany, acquire, break_lease, inspect, lease, ls, try_acquire
 from ._hosts import close
-from ._invoke import Result, Work, invoke, remote
+from ._invoke import Result, Work, invoke, remote, submit
 from ._lease import Companion, Lease, Lost
 from ._limiter import Limiter, LimiterHolder, LimiterPermit, LimiterPermitting
 from ._memo import JSON, PICKLE, Memoized, Serializer, memoize
@@ -171,6 +173,7 @@ __all__ = [
     "read_once",
     "remote",
     "set_limit",
+    "submit",
     "try_acquire",
     "try_acquire_permit",
 ]

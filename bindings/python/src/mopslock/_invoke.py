@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from . import _failure, _inside, _texts
 from ._api import ENVIRONMENT
 from ._call import Call, Found, NoLease, Step, StepFuture, WorkRequest, give_up
-from ._caller import run
+from ._caller import Caller, run
 from ._frames import brief
 from ._held import Handle, HeldThing, logged
 from ._host_interface import Host
@@ -157,6 +158,31 @@ def invoke(
     """
     work = Run(asking("invoke", name, options))
     return Result(*run(Invoking(Work, store, work, launch).until_found()))
+
+
+@spelled(InvokeOptions)
+def submit(
+    store: AnyStore, name: str, launch: Callable[[Work], WorkOutput], **options: Unpack[InvokeOptions]
+) -> concurrent.futures.Future[Result]:
+    """As invoke, while this thread goes on: a concurrent.futures.Future of the Result. launch gets a thread of its own.
+
+    The future's ``cancel()`` gives the claim up, and leaves nothing held. It returns False once launch has begun, which
+    cannot be cancelled. The end of the interpreter waits for work that has begun, and gives up what waits.
+    """
+    from ._submit import Submitted  # noqa: PLC0415 - asyncio takes a while to import
+
+    asked = Run(asking("submit", name, options))
+    submitted: Submitted[Result] = Submitted(id)
+
+    def on_thread(work: Work) -> WorkOutput:
+        with under(work, asked.request):
+            return launch(work)
+
+    async def invoked(*, caller: Caller) -> Result:
+        begun = Invoking(Work, store, asked, lambda work: submitted.launch(lambda: on_thread(work)), caller)
+        return Result(*await begun.until_found())
+
+    return submitted.begin(invoked)
 
 
 def asking(
@@ -310,8 +336,11 @@ def under(work: W, request: WorkRequest) -> Iterator[W]:
 class Invoking:
     """One call of a thread or a task, which gets kind for its work."""
 
-    def __init__(self, kind: type[Work], store: AnyStore, run: Run, launch: Callable[[Any], Any]) -> None:
-        self._kind, self._caller, self._store, self._run, self._launch = kind, kind._caller, store, run, launch
+    def __init__(
+        self, kind: type[Work], store: AnyStore, run: Run, launch: Callable[[Any], Any], caller: Caller | None = None
+    ) -> None:
+        self._kind, self._caller, self._store = kind, caller or kind._caller, store
+        self._run, self._launch = run, launch
         self._begun = False
 
     async def until_found(self) -> tuple[Call, Found]:

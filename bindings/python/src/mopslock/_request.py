@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic
 
 from . import _inside
-from ._caller import run
+from ._caller import Caller, run
 from ._frames import brief
 from ._future import Future
 from ._held import Entered, Handle, HeldThing, Use, give_up, logged
@@ -44,9 +45,9 @@ class Request(ABC):
         """What the user gets for what is held."""
         return kind(held, self.block)
 
-    async def acquire(self, kind: type[L]) -> L:
+    async def acquire(self, kind: type[L], *, caller: Caller | None = None) -> L:
         """Acquires. Whenever it is interrupted: what was acquired is given back."""
-        caller, into = kind._caller, Future[HeldThing]()
+        caller, into = caller or kind._caller, Future[HeldThing]()
         host = await caller.host(self.store)
         try:
             self.begin(host, into, is_task=caller.is_task)
@@ -141,6 +142,14 @@ class ThreadAcquiring(Acquiring[L]):
     def acquire(self) -> L:
         """Acquires what is independent of this object, and returns it."""
         return run(self._request.acquire(self._kind))
+
+    def submit(self) -> concurrent.futures.Future[L]:
+        """As acquire, while this thread goes on. The future's ``cancel()`` gives the claim up, and leaves nothing held.
+        What it results in is yours to release."""
+        from ._submit import Submitted  # noqa: PLC0415 - asyncio takes a while to import
+
+        submitted: Submitted[L] = Submitted(lambda held: held._carry_on())
+        return submitted.begin(self._request.acquire, self._kind)
 
     @brief
     def __enter__(self) -> L:
