@@ -26,7 +26,7 @@ func TestSameSeedSameEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		hashes := map[string]uint64{}
-		for seed := range uint64(20) {
+		for seed := range uint64(6) {
 			opts.Seed = seed
 			first := Run(opts)
 			opts.Trace = true
@@ -212,11 +212,11 @@ func crowds(t *testing.T, actors, seeds int, each float64) {
 	}
 }
 
-// TestEightContenders: every one of eight is served, in 5,000 seeds. They are through
+// TestEightContenders: every one of eight is served, in 1,500 seeds. They are through
 // in two seconds, which is few poll intervals, so that one look too many counts for
 // much, and polls come by a fifth earlier than the schedule that they are counted by:
 // the budget of requests is kept on the whole, and nearly so by each.
-func TestEightContenders(t *testing.T) { crowds(t, 8, 5000, pollBudget+0.5) }
+func TestEightContenders(t *testing.T) { crowds(t, 8, seeds(1500, 15_000), pollBudget+0.5) }
 
 // TestThousandContenders: every one of a thousand is served, and asks no more than
 // the budget.
