@@ -43,6 +43,7 @@ from ._invoke import Result, Work, invoke, remote, submit
 from ._lease import Companion, Lease, Lost
 from ._limiter import Limiter, LimiterHolder, LimiterPermit, LimiterPermitting
 from ._memo import JSON, PICKLE, Memoized, Serializer, memoize
+from ._metrics import metrics
 from ._permit import Permit, Permitting, acquire_permit, permit, set_limit, try_acquire_permit
 from .errors import (
     BadArgument,
@@ -169,6 +170,7 @@ __all__ = [
     "lease",
     "ls",
     "memoize",
+    "metrics",
     "permit",
     "read_once",
     "remote",

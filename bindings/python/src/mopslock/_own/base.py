@@ -15,6 +15,7 @@ from .. import _texts
 from .._future import Future
 from .._host_interface import Host
 from .._log import log
+from .._metrics import Meter
 from .._units import SECOND
 from .._workers import Do
 from ..errors import EngineFailed, MopslockError
@@ -142,6 +143,7 @@ class AnyClient:
         self.closing = False
         self.closed: Future[None] = Future()
         self.cause: BaseException | None = None  # what the store raised last
+        self.meter = Meter(clock)
         self._last = 0
         self._begun: dict[int, Begun] = {}  # by what the claims were begun that go on if the client fails
 
@@ -199,12 +201,13 @@ class AnyClient:
             self._last += 1
             claim.number = self._last
             self.claims[claim.number] = claim
+            self.meter.asked(claim.number, command, terms)
             try:
                 self._give({**command, "claim": claim.number, "terms": terms}, claim)
                 if command["kind"] in GO_ON:
                     self._begun[claim.number] = command, terms
             except Exception as error:
-                self.claims.pop(claim.number, None)
+                self._forget(claim.number)
                 claim.fail(error if isinstance(error, MopslockError) else EngineFailed(f"mopslock: {error!r}"))
                 if not isinstance(error, MopslockError):
                     raise
@@ -218,6 +221,7 @@ class AnyClient:
 
     def _tell(self, action: Action) -> None:
         """Takes a notice."""
+        self.meter.told(action)
         number = action.get("claim")
         if number is None:
             _NOTICES.get(action["kind"], AnyClient._unheard)(self, action)
@@ -235,11 +239,13 @@ class AnyClient:
 
     def _forget(self, number: int) -> None:
         """A claim has ended."""
+        self.meter.forgot(number)
         self.claims.pop(number, None)
         self._begun.pop(number, None)
 
     def _strand(self, error: MopslockError) -> list[tuple[Claim, Begun]]:
         """The core's client is gone, and all claims with it. Those that go on are returned."""
+        self.meter.stranded()
         claims, self.claims, self.sessions = self.claims, {}, {}
         begun, self._begun = self._begun, {}
         going_on = [(claim, begun[number]) for number, claim in claims.items() if claim.strand(error)]

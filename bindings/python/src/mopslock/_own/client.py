@@ -316,6 +316,7 @@ class Client(AnyClient):
         del self._under_way[action["request"]]
         if self.clock.mono() >= request.last:
             answer = unknown(action)
+        self.meter.answered(action, answer)
         claim = self.claims.get(action.get("claim", 0))
         if error is not None:
             self.cause = error
@@ -361,6 +362,7 @@ class Client(AnyClient):
         body = claim.result() if claim is not None else None
         request = Request(self, action, body if isinstance(body, bytes) else None, now)
         self._under_way[action["request"]] = request
+        self.meter.sent(action)
         self._limit = min(self._limit, request.look)
         self._asked.append(request)
 
