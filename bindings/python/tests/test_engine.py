@@ -137,25 +137,26 @@ def test_what_is_missing_is_said_with_the_next_step(
 
 
 def test_a_step_keeps_the_gil(engine: str) -> None:
-    """A thread that let go of it here would get it back in an hour."""
-    machine, over, begun = Machine(CONFIG), threading.Event(), threading.Event()
-    machine.step(WOKE)
+    """Another thread that waits for it gets it only where somebody lets go: nobody has to, for an hour."""
+    machine, begun, go, ran = Machine(CONFIG), threading.Event(), threading.Lock(), list[str]()
 
-    def compute() -> None:
+    def run() -> None:
         begun.set()
-        while not over.is_set():
-            pass
+        go.acquire()
+        ran.append(engine)
 
+    go.acquire()
     interval = sys.getswitchinterval()
-    with thread(compute):
-        begun.wait(SOON)
-        try:
-            sys.setswitchinterval(4000)
-            for now in range(2, 1502):
+    sys.setswitchinterval(4000)
+    try:
+        with thread(run):
+            assert begun.wait(SOON)
+            go.release()
+            for now in range(1, 1502):
                 machine.step({**WOKE, "mono": now})
-        finally:
-            sys.setswitchinterval(interval)
-            over.set()
+            assert ran == []
+    finally:
+        sys.setswitchinterval(interval)
 
 
 # What is kept of it.
