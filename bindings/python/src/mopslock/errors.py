@@ -49,7 +49,15 @@ from .status import Status
 
 
 class MopslockError(Exception):
-    """The base class of all errors here."""
+    """The base class of all errors here. ``reason`` is the core's word for why, or ""; ``seen`` is the record that
+    decided it, or None."""
+
+    reason = ""
+
+    def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason or self.reason
+        self.seen = seen
 
 
 class BadArgument(MopslockError, ValueError):
@@ -93,11 +101,6 @@ class NotAcquired(MopslockError):
 
     ``reason`` is the core's reason; ``seen`` is the record that decided it, or None.
     """
-
-    def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
-        super().__init__(text)
-        self.reason = reason
-        self.seen = seen
 
 
 class Held(NotAcquired):
@@ -149,13 +152,6 @@ class LeaseLost(MopslockError):
     its own; ``seen`` is the record that was found, or None.
     """
 
-    reason = ""
-
-    def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
-        super().__init__(text)
-        self.reason = reason or self.reason
-        self.seen = seen
-
 
 class LeaseTaken(LeaseLost):
     """The record now belongs to another tenure."""
@@ -195,11 +191,6 @@ class NoResult(MopslockError):
     ``unusable``: the store did not take the result.
     """
 
-    def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
-        super().__init__(text)
-        self.reason = reason
-        self.seen = seen
-
 
 class RememberedFailure(MopslockError):
     """The work was not done, because it has failed before and the failure was stored (``memo_failures``).
@@ -223,18 +214,9 @@ class NothingToJoin(MopslockError):
     ``reason`` is ``absent``, ``no_expiry``, ``never_acquired`` or ``unreadable``.
     """
 
-    def __init__(self, text: str = "", *, reason: str = "") -> None:
-        super().__init__(text)
-        self.reason = reason
-
 
 class StoreError(MopslockError):
     """The store cannot be used. After a request for a lease nothing is held."""
-
-    def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
-        super().__init__(text)
-        self.reason = reason
-        self.seen = seen
 
 
 class Unauthorized(StoreError):
@@ -277,11 +259,6 @@ class Incompatible(StoreError):
 
 class Vacant(MopslockError):
     """There is nothing: the lease to break has no holder, or there is no result to read."""
-
-    def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
-        super().__init__(text)
-        self.reason = reason
-        self.seen = seen
 
 
 class Stale(MopslockError):

@@ -23,11 +23,6 @@ def instant(ns: int) -> datetime | None:
         return None
 
 
-def nanoseconds_since(moment: datetime) -> int:
-    """The inverse of instant."""
-    return (moment - EPOCH) // timedelta(microseconds=1) * 1000
-
-
 @dataclass(frozen=True)
 class PermitHolder:
     """One permit of a semaphore, as its record says. Another process wrote ``host``, ``pid`` and ``label``.
