@@ -32,6 +32,17 @@ type Notice struct {
 	Cause error
 	// Own, of found: a store has taken the result that this claim has delivered.
 	Own bool
+	// Answer is not nil if this tells of no notice, but of what a request for a claim has come to. Action is
+	// then the request, and Answer the outcome and the class.
+	Answer *core.Event
+}
+
+// With is what belongs to a command, beside what the client knows. The zero value is good.
+type With struct {
+	// Output has the output of work, with EventEnded.
+	Output Source
+	// Answers says that answers to the claim's requests are told as well, by a command that begins one.
+	Answers bool
 }
 
 // OpenClient opens the store at a URL as Open does. hear is told every notice, in order, under a lock:
@@ -53,16 +64,15 @@ func (c *Client) Store() store.Store { return c.host.verbs }
 func (c *Client) Result(key string) *Result { return &Result{Key: key, host: c.host} }
 
 // Do gives the client a command. Its Claim is the caller's number, never used before if the command
-// begins a claim. source has the output of work, with EventEnded. The error is a *core.Error if something is
-// wrong with the command, ErrClosed, or says that the store cannot keep such a name; there is no claim then. A command about
-// a claim that has ended changes nothing.
-func (c *Client) Do(ev core.Event, source Source) error {
+// begins a claim. The error is a *core.Error if something is wrong with the command, ErrClosed, or says that the store
+// cannot keep such a name; there is no claim then. A command about a claim that has ended changes nothing.
+func (c *Client) Do(ev core.Event, with With) error {
 	number := ev.Claim
 	if ev.Terms == nil {
-		c.about(number, ev, source)
+		c.about(number, ev, with.Output)
 		return nil
 	}
-	t := &told{client: c, number: number, kind: ev.Kind}
+	t := &told{client: c, number: number, kind: ev.Kind, answers: with.Answers}
 	c.host.loop.Do(func() { c.claims[number] = t })
 	switch ev.Kind {
 	case core.EventAcquire, core.EventPermit, core.EventInvoke, core.EventWatch:
@@ -105,6 +115,8 @@ type told struct {
 	kind   core.EventKind // of the command that has begun it
 	output atomic.Pointer[Source]
 	own    bool
+
+	answers bool
 }
 
 // Hear implements loop.Claim.
@@ -135,9 +147,14 @@ func isLast(of core.EventKind, said core.ActionKind) bool {
 }
 
 // Answered implements loop.Claim.
-func (t *told) Answered(r *loop.Request, ev *core.Event, _ error) {
+func (t *told) Answered(r *loop.Request, ev *core.Event, err error) {
 	if loop.IsTransfer(r.Kind) && ev.Outcome == core.OutcomeYes {
 		t.own = true
+	}
+	if t.answers {
+		asked := r.Action
+		asked.Claim = t.number
+		t.client.hear(Notice{Action: &asked, Answer: ev, Cause: err})
 	}
 }
 

@@ -25,6 +25,9 @@ func (b *Belief) Words() int {
 }
 
 func (b *Belief) set(slot int, until int64, tenure uint8) {
+	if slot == 0 {
+		return // there was no room for the claim
+	}
 	word := int64(0)
 	if until > 0 {
 		word = until>>tenureBits<<tenureBits | int64(tenure)
@@ -49,6 +52,8 @@ type believed struct {
 	on     *session
 	tenure uint8
 	held   bool // ever
+	over   bool // this tenure is
+	told   bool // all of it, also what can be read
 }
 
 // session is a heartbeat on which claims stand.
@@ -62,13 +67,13 @@ func newBeliefs(memory *Belief) beliefs {
 }
 
 // begin takes where a claim's deadline is to be written. Without memory, or room in it, renewals are told.
-func (b *beliefs) begin(claim uint64, slot int) {
-	if slot <= 0 || slot >= b.memory.Words() {
-		return
+func (b *beliefs) begin(claim uint64, slot int, told bool) {
+	if slot < 0 || slot >= b.memory.Words() {
+		slot = 0
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.claims[claim] = &believed{slot: slot}
+	b.claims[claim] = &believed{slot: slot, told: told || slot == 0}
 }
 
 // end forgets a claim.
@@ -82,6 +87,7 @@ func (b *beliefs) end(claim uint64) {
 }
 
 func (b *beliefs) forget(c *believed) {
+	c.over = true
 	b.stand(c, nil)
 	b.memory.set(c.slot, 0, 0)
 }
@@ -94,8 +100,7 @@ func (b *beliefs) take(a *core.Action, last bool) (tell bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a.Claim == 0 {
-		b.ofSession(a)
-		return a.Kind != core.ActionRenewed
+		return b.ofSession(a)
 	}
 	c := b.claims[a.Claim]
 	if c == nil {
@@ -106,7 +111,7 @@ func (b *beliefs) take(a *core.Action, last bool) (tell bool) {
 		if c.held {
 			c.tenure++
 		}
-		c.held = true
+		c.held, c.over = true, false
 		b.stand(c, b.sessions[a.On])
 		c.own = a.At
 		b.write(c)
@@ -114,12 +119,12 @@ func (b *beliefs) take(a *core.Action, last bool) (tell bool) {
 		b.stand(c, b.sessions[a.On])
 		c.own = a.At
 		b.write(c)
-		return false
+		return c.told
 	case core.ActionRenewed:
 		c.own = a.At
 		b.write(c)
-		return false
-	case core.ActionLost, core.ActionReleased, core.ActionCannotMaintain:
+		return c.told
+	case core.ActionLost, core.ActionReleased, core.ActionCannotMaintain, core.ActionFound, core.ActionAbsent, core.ActionRefused:
 		b.forget(c) // also of work, which may get another tenure
 	}
 	if last {
@@ -129,8 +134,9 @@ func (b *beliefs) take(a *core.Action, last bool) (tell bool) {
 	return true
 }
 
-// ofSession takes what is said of a session. The claims that stand on one that is lost hear of their own end.
-func (b *beliefs) ofSession(a *core.Action) {
+// ofSession takes what is said of a session, and returns whether that is told. The claims that stand on one that is lost hear of
+// their own end.
+func (b *beliefs) ofSession(a *core.Action) (tell bool) {
 	switch a.Kind {
 	case core.ActionHeld:
 		b.sessions[a.On] = &session{until: a.At, on: map[*believed]struct{}{}}
@@ -139,11 +145,14 @@ func (b *beliefs) ofSession(a *core.Action) {
 			s.until = a.At
 			for c := range s.on {
 				b.write(c)
+				tell = tell || c.told
 			}
 		}
+		return tell
 	case core.ActionLost, core.ActionLeft:
 		delete(b.sessions, a.On)
 	}
+	return true
 }
 
 func (b *beliefs) stand(c *believed, on *session) {
@@ -156,6 +165,9 @@ func (b *beliefs) stand(c *believed, on *session) {
 }
 
 func (b *beliefs) write(c *believed) {
+	if c.over {
+		return
+	}
 	until := c.own
 	if c.on != nil {
 		until = max(until, c.on.until)

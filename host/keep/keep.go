@@ -29,6 +29,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/internal/clock"
 )
 
 const (
@@ -51,6 +52,7 @@ type Options struct {
 type keeper struct {
 	options Options
 	out     *out
+	clock   host.Clock
 
 	mu     sync.Mutex
 	stores map[uint64]*kept
@@ -60,7 +62,10 @@ type keeper struct {
 // the stores are as they were: nothing was released. Other errors are those of in, or say that it
 // had no message.
 func Serve(in io.Reader, to io.Writer, o Options) error {
-	k := &keeper{options: o, out: newOut(to), stores: map[uint64]*kept{}}
+	k := &keeper{options: o, out: newOut(to), clock: o.Host.Clock, stores: map[uint64]*kept{}}
+	if k.clock == nil {
+		k.clock = clock.System{}
+	}
 	k.out.say(0, &said{Kind: "ready", Version: Version, Messages: Messages, PID: os.Getpid()}, nil)
 	d := msgpack.NewDecoder(bufio.NewReaderSize(in, 64<<10))
 	for {
@@ -79,6 +84,8 @@ func Serve(in io.Reader, to io.Writer, o Options) error {
 type extra struct {
 	Slot int    `json:"slot"` // of the Belief: where the claim's deadline is written
 	Path string `json:"path"` // the file that has the output of work
+
+	Answers bool `json:"answers"` // what requests for the claim come to is told, too
 }
 
 // readMessage reads one message of the parent.
@@ -109,7 +116,9 @@ func (k *keeper) take(number uint64, message msgpack.RawMessage, with extra) {
 	var ev core.Event
 	refused := core.DecodeInput(message, &now, &ev)
 	if refused == nil {
-		k.hand(number, func(s *kept) { s.command(ev, with) })
+		if !k.hand(number, func(s *kept) { s.command(ev, with) }) && ev.Terms != nil {
+			k.out.say(number, notBegun(ev.Claim, host.ErrClosed), nil)
+		}
 		return
 	}
 	a, err := readAsked(message)
@@ -120,20 +129,26 @@ func (k *keeper) take(number uint64, message msgpack.RawMessage, with extra) {
 	k.serve(number, a)
 }
 
-// hand has a store do something, after all that it was given before.
-func (k *keeper) hand(number uint64, do func(*kept)) {
+// hand has a store do something, after all that it was given before. It returns false if there is none.
+func (k *keeper) hand(number uint64, do func(*kept)) bool {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s := k.stores[number]; s != nil {
-		s.inbox <- func() { do(s) }
-	}
+	s := k.stores[number]
+	k.mu.Unlock()
+	return s != nil && s.inbox.put(func() { do(s) })
 }
 
 // serve begins what the keeper itself is asked, and answers when it is done: a store may
 // take its time.
 func (k *keeper) serve(number uint64, a *asked) {
-	if a.Kind != "open" {
-		k.hand(number, func(s *kept) { go s.serve(a) })
+	switch {
+	case a.Kind == "ping":
+		k.out.say(number, &said{Kind: "done", Call: a.Call}, nil)
+		return
+	case a.Kind == "open":
+	case k.hand(number, func(s *kept) { go s.serve(a) }):
+		return
+	default:
+		k.out.say(number, fault(a.Call, host.ErrClosed), nil)
 		return
 	}
 	s := newKept(k, number)
@@ -146,9 +161,10 @@ func (k *keeper) serve(number uint64, a *asked) {
 // forget takes that a store was closed. Nothing more comes for it.
 func (k *keeper) forget(number uint64) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s := k.stores[number]; s != nil {
-		delete(k.stores, number)
-		close(s.inbox)
+	s := k.stores[number]
+	delete(k.stores, number)
+	k.mu.Unlock()
+	if s != nil {
+		s.inbox.end()
 	}
 }

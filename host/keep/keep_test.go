@@ -134,6 +134,17 @@ func TestKeepsALeaseForAnother(t *testing.T) {
 	p.hear("closed")
 }
 
+func TestTellsAnswersWhoseClaimAsksForThem(t *testing.T) {
+	p := serve(t).open(t.TempDir())
+	p.command(wire.Input{Kind: "acquire", Claim: 1, Terms: &wire.Config{Name: "n", Protocol: "lastwriter"}}, map[string]any{"slot": 1, "answers": true})
+	for {
+		if m := p.hear("answered"); m.Claim == 1 && m.Verb == "put" && m.Outcome == "yes" && bytes.Contains(m.Body, []byte("writer_id")) {
+			break
+		}
+	}
+	p.hear("held")
+}
+
 func TestEndsWithItsMessagesAndReleasesNothing(t *testing.T) {
 	dir := t.TempDir()
 	p := serve(t).open(dir)
@@ -225,8 +236,8 @@ func TestWordsOfTenuresAndSessions(t *testing.T) {
 		word := memory.words[slot]
 		return fmt.Sprintf("%d of %d", word>>tenureBits<<tenureBits, word&0xff)
 	}
-	b.begin(1, 1)
-	b.begin(2, 2)
+	b.begin(1, 1, false)
+	b.begin(2, 2, false)
 	say := func(kind core.ActionKind, claim uint64, at int64, on uint64) bool {
 		return b.take(&core.Action{Kind: kind, Claim: claim, At: at << tenureBits, On: on}, false)
 	}

@@ -26,12 +26,12 @@ type asked struct {
 	After string `json:"after"` // list
 	Count int    `json:"count"` // list
 
-	Verb    string `json:"verb"` // guard: read, raise, write, swap, create_once, read_once
-	Token   uint64 `json:"token"`
-	Holder  string `json:"holder"`
-	Old     []byte `json:"old"` // swap: nil is an object that was never written
-	Body    []byte `json:"body"`
-	Timeout int64  `json:"timeout_ns"`
+	Verb   string `json:"verb"` // guard: read, raise, write, swap, create_once, read_once
+	Token  uint64 `json:"token"`
+	Holder string `json:"holder"`
+	Old    []byte `json:"old"` // swap: nil is an object that was never written
+	Body   []byte `json:"body"`
+	Until  int64  `json:"until_ns"` // Mono: when the parent does not wait any more
 }
 
 // said is a message of the keeper itself.
@@ -43,10 +43,14 @@ type said struct {
 	Messages int    `json:"messages,omitempty"` // ready
 	PID      int    `json:"pid,omitempty"`      // ready
 
-	Claim uint64 `json:"claim,omitempty"` // refused_command
-	Fault string `json:"fault,omitempty"` // what sort of error it is: see faultOf
-	Class string `json:"class,omitempty"`
-	Text  string `json:"text,omitempty"`
+	Claim uint64 `json:"claim,omitempty"` // not_begun, answered
+
+	Verb    string `json:"verb,omitempty"`    // answered
+	Outcome string `json:"outcome,omitempty"` // answered
+	Body    []byte `json:"body,omitempty"`    // answered, of a put
+	Fault   string `json:"fault,omitempty"`   // what sort of error it is: see faultOf
+	Class   string `json:"class,omitempty"`
+	Text    string `json:"text,omitempty"`
 
 	Level   string         `json:"level,omitempty"` // log
 	Fields  map[string]any `json:"fields,omitempty"`
@@ -74,7 +78,7 @@ func readAsked(message []byte) (*asked, error) {
 		return nil, err
 	}
 	switch a.Kind {
-	case "open", "fetch", "list", "guard", "catch_up":
+	case "open", "fetch", "list", "guard", "catch_up", "ping":
 		return &a, nil
 	}
 	return nil, errors.New("kind " + host.Printable(a.Kind) + " is none")
@@ -92,6 +96,13 @@ func fault(call uint64, err error) *said {
 	if unknown, ok := errors.AsType[*fence.UnknownError](err); ok {
 		m.Slot = &slot{Number: unknown.Number, Nonce: unknown.Nonce}
 	}
+	return m
+}
+
+// notBegun is told of a command that has begun no claim.
+func notBegun(claim uint64, err error) *said {
+	m := fault(0, err)
+	m.Kind, m.Claim = "not_begun", claim
 	return m
 }
 
@@ -127,6 +138,26 @@ func faultOf(err error) string {
 	return "argument"
 }
 
+// answered tells what a request has come to.
+func answered(n *host.Notice) *said {
+	m := &said{Kind: "answered", Claim: n.Claim, Verb: n.Kind.String(), Outcome: n.Answer.Outcome.String(), Body: n.Body}
+	if n.Answer.Class != 0 {
+		m.Class = n.Answer.Class.String()
+	}
+	if n.Cause != nil {
+		m.Text = causeOf(n.Cause)
+	}
+	return m
+}
+
+// causeOf is an error in the store's own words: the parent says what to do.
+func causeOf(err error) string {
+	if failed, ok := errors.AsType[*store.Error](err); ok {
+		return failed.Said()
+	}
+	return strings.TrimPrefix(err.Error(), "mopslock: ")
+}
+
 // with is what belongs to a notice, beside what the client says.
 type with struct {
 	Cause string `json:"cause,omitempty"` // the store's own words
@@ -137,10 +168,7 @@ type with struct {
 func appendNotice(to []byte, number uint64, n *host.Notice) []byte {
 	w := with{Own: n.Own}
 	if n.Cause != nil && tellsCause(n.Kind) {
-		w.Cause = strings.TrimPrefix(n.Cause.Error(), "mopslock: ")
-		if failed, ok := errors.AsType[*store.Error](n.Cause); ok {
-			w.Cause = failed.Said() // the parent says what to do
-		}
+		w.Cause = causeOf(n.Cause)
 	}
 	more := w != with{}
 	to = appendHead(to, number, more)

@@ -18,26 +18,19 @@ type kept struct {
 	keeper *keeper
 	number uint64
 	ready  chan struct{} // closed when it is open, or cannot be
-	inbox  chan func()   // commands, in order: a store that hangs holds up no other
+	inbox  *inbox        // commands, in order: a store that hangs holds up no other
 	client atomic.Pointer[host.Client]
 	belief beliefs
 }
 
-// backlog is how many commands of one store may wait for it.
-const backlog = 4096
-
 func newKept(k *keeper, number uint64) *kept {
-	s := &kept{
-		keeper: k, number: number, ready: make(chan struct{}), inbox: make(chan func(), backlog),
-		belief: newBeliefs(k.options.Belief),
-	}
-	return s
+	return &kept{keeper: k, number: number, ready: make(chan struct{}), inbox: newInbox(), belief: newBeliefs(k.options.Belief)}
 }
 
 // run opens the store, and then does what comes, until it is closed.
 func (s *kept) run(a *asked) {
 	s.open(a)
-	for do := range s.inbox {
+	for do := s.inbox.take(); do != nil; do = s.inbox.take() {
 		do()
 	}
 }
@@ -79,17 +72,15 @@ func (s *kept) command(ev core.Event, with extra) {
 		go s.close()
 		return
 	case ev.Terms != nil:
-		s.belief.begin(ev.Claim, with.Slot)
+		s.belief.begin(ev.Claim, with.Slot, with.Answers)
 	}
-	var output host.Source
+	more := host.With{Answers: with.Answers}
 	if with.Path != "" {
-		output = host.File(with.Path)
+		more.Output = host.File(with.Path)
 	}
-	if err := c.Do(ev, output); err != nil {
+	if err := c.Do(ev, more); err != nil {
 		s.belief.end(ev.Claim)
-		refused := fault(0, err)
-		refused.Kind, refused.Claim = "not_begun", ev.Claim
-		s.say(refused)
+		s.say(notBegun(ev.Claim, err))
 	}
 }
 
@@ -99,6 +90,11 @@ func (s *kept) hear(n host.Notice) {
 		m := fault(0, n.Cause)
 		m.Kind = "failed"
 		s.say(m)
+		go s.close() // the parent opens it anew
+		return
+	}
+	if n.Answer != nil {
+		s.say(answered(&n))
 		return
 	}
 	if told := s.belief.take(n.Action, n.Last); told {
@@ -122,7 +118,7 @@ func (s *kept) serve(a *asked) {
 		s.say(fault(a.Call, host.ErrClosed))
 		return
 	}
-	ctx, cancel := within(a.Timeout)
+	ctx, cancel := within(a.Until, s.keeper.clock.Now().Mono)
 	defer cancel()
 	answer := &said{Kind: "done", Call: a.Call}
 	var err error
@@ -142,12 +138,12 @@ func (s *kept) serve(a *asked) {
 	s.say(answer)
 }
 
-// within is a context for so many nanoseconds; 0 is without an end.
-func within(ns int64) (context.Context, context.CancelFunc) {
-	if ns == 0 {
+// within is a context until a Mono; 0 is without an end. The parent has set it: who was stopped meanwhile comes too late.
+func within(until, now int64) (context.Context, context.CancelFunc) {
+	if until == 0 {
 		return context.WithCancel(context.Background())
 	}
-	return context.WithTimeoutCause(context.Background(), time.Duration(ns), errTimeout)
+	return context.WithTimeoutCause(context.Background(), time.Duration(until-now), errTimeout)
 }
 
 var errTimeout = errors.New("mopslock: the time was over before the store had answered")

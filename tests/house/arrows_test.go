@@ -92,7 +92,7 @@ var arrows = []arrow{
 	{dir: "host/doctor", ours: []string{"core", "host/store", "host/store/capability"}, outside: []string{"github.com/google/uuid"}},
 	{dir: "host/store/storetest", ours: []string{"core", "host/store"}},
 	{dir: "host/trace", ours: []string{"core", "core/wire", "host"}, outside: []string{"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode"}},
-	{dir: "host/keep", ours: []string{"core", "core/wire", "host", "host/fence", "host/store"}, outside: []string{
+	{dir: "host/keep", ours: []string{"core", "core/wire", "host", "host/fence", "host/internal/clock", "host/store"}, outside: []string{
 		"github.com/vmihailenco/msgpack/v5", "golang.org/x/sys/",
 	}},
 	{dir: "bindings/c", ours: []string{"core", "core/machines", "host", "host/", "wasm"}},

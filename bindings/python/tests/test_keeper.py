@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +15,9 @@ import mopslock
 from mopslock import _hosts
 from mopslock._own import keeper
 from mopslock._own.keeper import WORDS, Belief, Word
+from mopslock._own.kept import KeptClient
 from mopslock.stores import Directory
-from ways import LIVES, NOTICES, SOON, program, said, until
+from ways import LIVES, NOTICES, SOON, forked, program, said, until
 
 PROTOCOLS_OPEN = True
 """Where nothing is said, auto."""
@@ -25,8 +27,7 @@ PROTOCOLS_OPEN = True
 def kept(url: str) -> Iterator[keeper.Keeper]:
     """The keeper of this process, which a test may do anything to."""
     with mopslock.lease(url, "first", ttl=LIVES):
-        found = keeper._current.keeper
-    assert found is not None
+        found = keeper._current.keepers[False]
     yield found
     if found.dead is None:
         kill(found)
@@ -62,7 +63,7 @@ def test_it_is_no_child_of_ours_and_ignores_what_a_terminal_sends(kept: keeper.K
 HOLDS = """
 lease = mopslock.acquire({url!r}, "n", ttl={ttl}, protocol="strict")
 from mopslock._own import keeper
-print(keeper._current.keeper.pid, lease.fencing_token, flush=True)
+print(keeper._current.keepers[False].pid, lease.fencing_token, flush=True)
 """
 
 
@@ -125,8 +126,7 @@ def test_what_a_killed_keeper_held_ends_at_its_deadline_and_the_next_is_another(
     kill(kept)
     lease.check()  # its deadline stands
     with mopslock.lease(url, "m", ttl=LIVES):
-        other = keeper._current.keeper
-        assert other is not None
+        other = keeper._current.keepers[False]
         assert other.pid != kept.pid
     until(lambda: lost)
     with pytest.raises(mopslock.LeaseUnreachable):
@@ -232,10 +232,10 @@ class alone:  # noqa: N801 - used as a function
 
     def __enter__(self) -> None:
         mopslock.close(timeout=SOON)
-        self.before, keeper._current.keeper = keeper._current.keeper, None
+        self.before, keeper._current.keepers = keeper._current.keepers, {}
 
     def __exit__(self, *_: object) -> None:
-        keeper._current.keeper = self.before
+        keeper._current.keepers = self.before
 
 
 def test_the_words_of_tenures() -> None:
@@ -251,14 +251,11 @@ def test_the_words_of_tenures() -> None:
 
 
 def test_a_forked_child_has_a_keeper_of_its_own(kept: keeper.Keeper, url: str) -> None:
-    from ways import forked  # noqa: PLC0415
-
     with mopslock.lease(url, "n", ttl=LIVES, protocol="strict") as lease:
 
         def child() -> list[object]:
             with mopslock.lease(url, "m", ttl=LIVES):
-                mine = keeper._current.keeper
-                assert mine is not None
+                mine = keeper._current.keepers[False]
                 return [type(lease.lost._held.failure()).__name__, mine.pid != kept.pid]
 
         assert forked(child) == ["Forked", True]
@@ -307,3 +304,137 @@ os._exit(0)
     with program(code.format(url=url, ttl=NOTICES)) as process:
         said(process)
         assert said(process) == "kept"
+
+
+def test_a_store_of_ones_own_in_a_keeper(tmp_path: Path) -> None:
+    """The whole of a lease, of work and of a look, and a C call that keeps the GIL for longer than the TTL."""
+    code = """
+import ctypes
+store = mopslock.stores.Directory({root!r}, keeper=True)
+with mopslock.lease(store, "n", ttl={ttl}, protocol="strict") as lease:
+    ctypes.PyDLL(None).usleep(int({ttl} * 1.5e6))
+    lease.check()
+    print(mopslock.inspect(store, "n").held, [status.name for status in mopslock.ls(store)], flush=True)
+print(mopslock.invoke(store, "w", lambda work: b"done").read(), mopslock.inspect(store, "n").state, flush=True)
+from mopslock._own import keeper
+print(list(keeper._current.keepers), flush=True)
+"""
+    with program(code.format(root=str(tmp_path / "store"), ttl=NOTICES)) as process:
+        assert said(process) == "True ['n']"
+        assert said(process) == "b'done' released"
+        assert said(process) == "[True]"
+
+
+class Elsewhere(mopslock.stores.Memory):
+    """A store whose copy in a child would be an empty one."""
+
+    keeper = True
+
+    def keeper_terms(self) -> tuple[str]:
+        return ("mopslock.stores:Memory",)
+
+
+def test_a_store_that_would_be_another_one_in_a_child_is_refused() -> None:
+    """Two holders would be the price."""
+    with pytest.raises(mopslock.BadArgument, match="is another one"):
+        mopslock.acquire(Elsewhere(), "n")
+    store = mopslock.stores.Memory()
+    store.keeper = True  # type: ignore[attr-defined]
+    with pytest.raises(mopslock.BadArgument, match="no keeper_terms"):
+        mopslock.acquire(store, "n")
+
+
+def test_a_keeper_in_python_imports_only_what_it_needs(tmp_path: Path) -> None:
+    """The first acquire waits for it."""
+    store = Directory(tmp_path, keeper=True)
+    with mopslock.lease(store, "n", ttl=LIVES):
+        maps = Path(f"/proc/{keeper._current.keepers[True].pid}/maps").read_text()
+    assert "asyncio" not in maps
+    assert "_ssl" not in maps
+
+
+def test_a_stopped_keeper_is_left(kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers that wait are told, and the next call has another."""
+    monkeypatch.setattr(keeper, "LOOKING", 0.05)
+    monkeypatch.setattr(keeper, "HANGING", 0.3)
+    mopslock.inspect(url, "n")  # from now on it looks so often
+    os.kill(kept.pid, signal.SIGSTOP)
+    with pytest.raises(mopslock.EngineFailed, match="has not answered"):
+        mopslock.acquire(url, "n", wait=SOON, ttl=LIVES)
+    monkeypatch.undo()
+    with mopslock.lease(url, "n", ttl=LIVES):
+        pass
+    os.kill(kept.pid, signal.SIGCONT)
+    until(lambda: gone(kept.pid))
+
+
+def test_a_write_that_a_keeper_has_not_answered_may_be_written(
+    kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not written later on."""
+    guarded = mopslock.Guarded(url, "object", timeout=0.2)
+    os.kill(kept.pid, signal.SIGSTOP)
+    with pytest.raises(mopslock.Unsettled):
+        guarded.write((1, "holder"), b"late")
+    os.kill(kept.pid, signal.SIGCONT)
+    assert mopslock.Guarded(url, "object").read().number == 0
+
+
+def test_a_result_is_read_after_the_store_was_closed(url: str) -> None:
+    result = mopslock.invoke(url, "w", lambda work: b"done", ttl=LIVES)
+    mopslock.close()
+    assert result.read() == b"done"
+
+
+def test_work_that_no_keeper_is_left_for_is_stored_from_here(
+    kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def launch(work: mopslock.Work) -> bytes:
+        monkeypatch.setattr(keeper, "command", lambda: None)
+        kill(kept)
+        return b"done"
+
+    assert mopslock.invoke(url, "w", launch, ttl=NOTICES).read() == b"done"
+
+
+def test_work_that_is_given_up_while_another_keeper_is_started_holds_nothing(
+    kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, going = threading.Event(), []
+
+    def moves(client: KeptClient, claims: object) -> None:
+        going.append(claims)
+        go_on.wait(SOON)
+        move(client, claims)  # type: ignore[arg-type]
+
+    def launch(work: mopslock.Work) -> bytes:
+        kill(kept)
+        until(lambda: going)
+        raise KeyboardInterrupt
+
+    move = KeptClient._move
+    monkeypatch.setattr(KeptClient, "_move", moves)
+    with pytest.raises(KeyboardInterrupt):
+        mopslock.invoke(url, "w", launch, ttl=NOTICES, protocol="strict")
+    go_on.set()
+    with mopslock.lease(url, "w", ttl=NOTICES, protocol="strict", wait=SOON) as lease:
+        lease.check()
+
+
+def test_a_forked_child_closes_nothing_that_is_not_ours(kept: keeper.Keeper, tmp_path: Path) -> None:
+    """A keeper that has ended has no descriptors any more."""
+    kill(kept)
+    files = [open(tmp_path / str(n), "w") for n in range(8)]  # noqa: SIM115
+    try:
+        assert forked(lambda: [os.fstat(file.fileno()).st_size for file in files]) == [0] * 8
+    finally:
+        for file in files:
+            file.close()
+
+
+def test_a_store_of_mops_in_a_keeper(tmp_path: Path) -> None:
+    pytest.importorskip("thds.mops")
+    store = mopslock.stores.Mops.of_uri(tmp_path.as_uri(), keeper=True)
+    with mopslock.lease(store, "n", ttl=LIVES, protocol="lastwriter") as lease:
+        assert (tmp_path / "n" / "lock.json").exists()
+        assert mopslock.inspect(store, "n").holder == lease.holder

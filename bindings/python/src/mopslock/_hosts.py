@@ -20,7 +20,7 @@ from ._log import log
 from ._notify import begin_thread
 from ._own.host import OwnHost
 from ._own.keeper import NoKeeper, keeper
-from ._own.kept import KeptHost
+from ._own.kept import KeptHost, opened
 from ._own.threads import shared
 from ._units import SECOND
 from .errors import BadArgument, MopslockError, NotReleased
@@ -74,9 +74,26 @@ def host_of(store: AnyStore) -> Host:
         )
     with _hosts.lock:
         host = _hosts.objects.get(id(store))
-        if host is None:
+        if host is not None and not host.is_gone():
+            return host
+        if getattr(store, "keeper", False) is not True:
             host = _hosts.objects[id(store)] = OwnHost(store)
-        return host
+            return host
+    return _kept_object(store)
+
+
+def _kept_object(store: Store) -> OwnHost:
+    """In a keeper that makes the store anew; the store has asked for it."""
+    if not callable(getattr(store, "keeper_terms", None)):
+        raise BadArgument(
+            f"mopslock: store {store!r}: has keeper=True and no keeper_terms(), which says how a keeper makes it"
+        )
+    host: OwnHost = opened(repr(store), lambda: host_of(store).client, store)  # type: ignore[attr-defined]
+    with _hosts.lock:
+        known = _hosts.objects.get(id(store))
+        if known is None or known.is_gone():
+            _hosts.objects[id(store)] = known = host
+        return known
 
 
 def known_host(store: AnyStore) -> Host | None:

@@ -53,11 +53,19 @@ class Mops:
                 f"make stores.Mops.of_uri({root!r})"
             )
         self.blobs, self.root = blobs, root
+        self.keeper = False
 
     @classmethod
-    def of_uri(cls, uri: str) -> Mops:
-        """The store at a URI that mops can read, without mops' cache."""
-        return cls(lookup(uri), uri)
+    def of_uri(cls, uri: str, *, keeper: bool = False) -> Mops:
+        """The store at a URI that mops can read, without mops' cache. With ``keeper`` a child keeps its leases, which
+        finds the store by its URI, and no GIL can stop that."""
+        store = cls(lookup(uri), uri)
+        store.keeper = keeper
+        return store
+
+    def keeper_terms(self) -> tuple[str, str]:
+        """How a keeper makes it."""
+        return "mopslock.stores:Mops.of_uri", self.root
 
     def get(self, key: str) -> bytes | None:
         """The object. The BlobStore decides whether an exception means that there is none."""

@@ -31,6 +31,7 @@ from . import _texts, errors
 from ._duration import Duration, nanoseconds
 from ._hosts import host_of
 from ._lease import HeldLease
+from ._own.keeper import INSTALL
 from ._own.kept import KeptHost
 from ._units import SECOND
 
@@ -113,8 +114,14 @@ class Guarded:
             if isinstance(body, bytes) and len(body) > MOST:
                 raise errors.BadArgument(f"mopslock: body: has {len(body)} bytes, more than {MOST}; keep it elsewhere")
         host = host_of(self.store)
-        assert isinstance(host, KeptHost)
-        said = host.call("guard", self._seconds, key=self.key, verb=verb, **fields)
+        if not isinstance(host, KeptHost):
+            raise errors.EngineFailed(f"mopslock: {self.key}: a guarded object needs a keeper; {INSTALL}")
+        try:
+            said = host.call("guard", self._seconds, key=self.key, verb=verb, **fields)
+        except (errors.EngineFailed, errors.Unreachable) as error:
+            if "read" in verb:
+                raise
+            raise errors.Unsettled(f"{error}; it may be written, or not: read it") from error
         return Slot(**said["slot"]), said.get("own", False)
 
     def __repr__(self) -> str:

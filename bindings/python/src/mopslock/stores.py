@@ -236,11 +236,16 @@ class Directory:
 
     creates = True
 
-    def __init__(self, root: str | os.PathLike[str], *, create: bool = True) -> None:
+    def __init__(self, root: str | os.PathLike[str], *, create: bool = True, keeper: bool = False) -> None:
         """The directory is made now, and never again. With ``create=False`` it must be there: use that where it is on
-        a mount, below which a process would otherwise make it while the mount is away."""
-        self.root = os.path.abspath(os.fspath(root))
+        a mount, below which a process would otherwise make it while the mount is away. With ``keeper`` its leases are
+        kept by a child."""
+        self.root, self.keeper = os.path.abspath(os.fspath(root)), keeper
         self._root = Root(self.root, create)
+
+    def keeper_terms(self) -> tuple[Any, ...]:
+        """How a keeper makes it."""
+        return "mopslock.stores:Directory", self.root
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _open_directory, (self.root, self._root.make)

@@ -71,6 +71,13 @@ class Output:
     def __init__(self, path: Path, *, ours: bool) -> None:
         self.path, self._ours = path, ours
 
+    def read(self) -> bytes | None:
+        """All of it, or None if that cannot be read."""
+        try:
+            return self.path.read_bytes()
+        except OSError:
+            return None
+
     def drop(self) -> None:
         """Nobody wants it any more. A file of the user's stays."""
         ours, self._ours = self._ours, False
@@ -110,23 +117,26 @@ class Claim:
 
     client: AnyClient
 
-    def terms_again(self, terms: Event) -> Event:
-        """Those with which it goes on."""
-        return terms
+    def again(self, command: Event, terms: Event) -> Begun:
+        """By what it goes on."""
+        return command, terms
 
     def hurry(self) -> None:
         """The store is closed, or the process is about to end: it may not be relied on any more."""
 
     def is_wanted(self) -> bool:
-        """It was not given up before it was begun."""
+        """It was not given up before it was begun, or before it goes on."""
         return True
 
     def result(self) -> bytes | Output | None:
         """The output of work, which is to be stored."""
         return None
 
+    answers = False
+    """It wants to hear of answers, which a keeper tells only then."""
+
     def answered(self, action: Action, answer: Event) -> None:
-        """The store has answered a request for it. A keeper does not tell."""
+        """The store has answered a request for it."""
 
     def stored(self) -> None:
         """A keeper's store has taken that output."""
@@ -234,7 +244,7 @@ class AnyClient:
             log.exception("mopslock: a claim could not be told; this is an error in mopslock")
             assert claim is not None
             self.post(lambda: self._give({"kind": "cancel", "claim": number}))
-            self._forget(number)
+            self.claims.pop(number, None)  # the client goes on with it to its end
             claim.fail(EngineFailed(f"mopslock: {error!r}"))
 
     def _forget(self, number: int) -> None:
@@ -256,7 +266,7 @@ class AnyClient:
 
     def _go_on(self, claim: Claim, begun: Begun) -> None:
         """Begins a claim anew that a client before has begun."""
-        self._begin(claim, begun[0], claim.terms_again(begun[1]))
+        self._begin(claim, *claim.again(*begun))
 
     # What is said of no claim.
 
@@ -275,7 +285,8 @@ class AnyClient:
         self.sessions[action["on"]] = Session(action["at_ns"])
 
     def _renewed(self, action: Action) -> None:
-        self.sessions[action["on"]].until = action["at_ns"]
+        if (session := self.sessions.get(action["on"])) is not None:
+            session.until = action["at_ns"]
 
     def _lost(self, action: Action) -> None:
         log.warning("mopslock: the session is lost (%s), and with it every lease on it", action["reason"])

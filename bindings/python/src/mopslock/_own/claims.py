@@ -232,7 +232,7 @@ class Lease(Belief, Claim):
     def is_wanted(self) -> bool:
         """A caller that has given up before it was begun has nothing to give back."""
         if not self.settled.cancelled():
-            return True
+            return not self.is_given_back()
         self.fail(_texts.refused(self.title, "cancelled", "", None, None))
         return False
 
@@ -289,6 +289,9 @@ class Lease(Belief, Claim):
 
     def held(self, action: Action) -> None:
         """It is held or joined, perhaps once more."""
+        if self.is_given_back():  # while it was about to go on with another client
+            self.client.command(self, "release" if self.guarded else "leave")
+            return
         self.believe_held(action)
         settled, self.settled = self.settled, SETTLED  # with all that waited for it
         settled.settle(self)

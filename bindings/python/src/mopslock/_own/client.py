@@ -26,7 +26,7 @@ from .._log import log
 from .._machine import Machine
 from .._workers import Do
 from ..errors import EngineFailed
-from .base import LOOK, AnyClient, Claim, Deadline
+from .base import LOOK, AnyClient, Claim, Deadline, Output
 from .clock import Clock
 from .threads import Lane, Sleeper, Timer
 from .verbs import NEVER, READS, REQUESTS, RESULTS, Action, Event, attempt, can, unknown
@@ -360,7 +360,9 @@ class Client(AnyClient):
     def _ask(self, action: Action, now: int) -> None:
         claim = self.claims.get(action.get("claim", 0)) if action["kind"] in RESULTS else None
         body = claim.result() if claim is not None else None
-        request = Request(self, action, body if isinstance(body, bytes) else None, now)
+        if isinstance(body, Output):  # made for a keeper, of which none is left
+            body = body.read()
+        request = Request(self, action, body, now)
         self._under_way[action["request"]] = request
         self.meter.sent(action)
         self._limit = min(self._limit, request.look)

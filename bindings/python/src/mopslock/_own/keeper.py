@@ -16,6 +16,7 @@ understands nothing more.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import mmap
 import os
 import queue
@@ -27,6 +28,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -55,8 +57,9 @@ WORDS = 1 << 20
 STARTING = 20.0
 """Seconds that a keeper may take to begin, on a machine that is busy."""
 
-LOOKING = 10_000
-"""Milliseconds after which the reader looks whether the socket is still its own."""
+LOOKING, HANGING = 5.0, 14.0
+"""Seconds of silence after which it is looked whether the keeper answers and the socket is still our own, and after
+which a keeper that does not answer is left."""
 
 Call = dict[str, Any]
 
@@ -91,13 +94,14 @@ class Belief:
     def __init__(self) -> None:
         size = 8 * WORDS
         memfd = getattr(os, "memfd_create", None)
-        if memfd is not None:
-            self.fd = memfd("mopslock", 0)  # no file anywhere, and no /dev/shm
-        else:
-            with tempfile.TemporaryFile(prefix="mopslock-") as file:
-                self.fd = os.dup(file.fileno())
-        os.ftruncate(self.fd, size)
-        self._map = mmap.mmap(self.fd, size)
+        with (
+            open(memfd("mopslock", 0), "r+b", buffering=0)  # no file anywhere, and no /dev/shm
+            if memfd is not None
+            else tempfile.TemporaryFile(prefix="mopslock-")
+        ) as file:
+            file.truncate(size)
+            self._map = mmap.mmap(file.fileno(), size)
+            self.fd = fcntl.fcntl(file.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)  # where stdin is closed it is no stdin
         self.words = memoryview(self._map).cast("q")
         self._free: list[int] = []
         self._next = 1
@@ -138,9 +142,9 @@ class Word:
 class Keeper:
     """A keeper's process, as its parent has it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, python: bool = False) -> None:
         """Starts it, and waits until it is ready. EngineFailed says what is missing. On a thread of ours."""
-        self.path = path
+        self.path, self.python = path, python
         self.lock = threading.Lock()  # held by threads of ours alone
         self.belief = Belief()
         self.dead: MopslockError | None = None
@@ -152,6 +156,9 @@ class Keeper:
         self._out: list[bytes] = []  # what was said under the lock, and is to be sent
         self._packer = msgpack.Packer(unicode_errors="surrogateescape")  # as the environment has its text
         self._unpacker = msgpack.Unpacker(max_buffer_size=0)
+        self._socket: socket.socket | None = None
+        self._stderr = -1
+        self._asked_at = 0.0  # time.monotonic() at which it was asked whether it answers; 0: it was not
         try:
             self._start()
         except BaseException:
@@ -159,8 +166,12 @@ class Keeper:
             raise
         finally:
             os.close(self.belief.fd)  # what is mapped stays
-        begin_thread(self._send, "mopslock-keeper-out", lambda _: None)
-        begin_thread(self._receive, "mopslock-keeper-in", lambda _: None)
+        begun: list[threading.Thread | None] = []
+        begin_thread(self._receive, "mopslock-keeper-in", begun.append)
+        begin_thread(self._send, "mopslock-keeper-out", begun.append)
+        if None in begun:
+            self._end(RuntimeError("this process cannot begin a thread"))
+            raise self.dead or EngineFailed("mopslock: this process cannot begin a thread for its keeper")
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
@@ -171,14 +182,19 @@ class Keeper:
         ours.settimeout(STARTING)
         inode = os.fstat(ours.fileno())
         self._same = (inode.st_dev, inode.st_ino)
-        words = [str(self.path), "keep", "--detach", "--parent", str(os.getpid())]
-        words += ["--belief", f"/dev/fd/{self.belief.fd}"]
+        if self.python:
+            words = [sys.executable, "-I", "-S", str(self.path), str(os.getpid()), str(self.belief.fd)]
+            words.append(os.pathsep.join(sys.path))
+        else:
+            words = [str(self.path), "keep", "--detach", "--parent", str(os.getpid())]
+            words += ["--belief", f"/dev/fd/{self.belief.fd}"]
         try:
             with theirs:
                 status = subprocess.call(
-                    words, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=says, pass_fds=(self.belief.fd,)
-                )
-        except OSError as error:
+                    words, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=says, pass_fds=(self.belief.fd,),
+                    start_new_session=True, timeout=STARTING,
+                )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
             raise EngineFailed(f"mopslock: {self.path} cannot be started: {error}; {INSTALL}") from error
         finally:
             os.close(says)
@@ -198,7 +214,7 @@ class Keeper:
     def _next(self) -> Call:
         """The first message."""
         with contextlib.suppress(OSError, ValueError):
-            while piece := self._socket.recv(1 << 16):
+            while self._socket is not None and (piece := self._socket.recv(1 << 16)):
                 self._unpacker.feed(piece)
                 for message in self._unpacker:
                     found: Call = message[1]
@@ -269,9 +285,8 @@ class Keeper:
                 out, self._out = self._out, []
             try:
                 if out:
-                    self._check_socket()
-                    self._socket.sendall(b"".join(out))
-            except OSError as error:
+                    self._check_socket().sendall(b"".join(out))
+            except BaseException as error:
                 self._end(error)
         self._drain()
 
@@ -283,32 +298,68 @@ class Keeper:
                     if (do := self._inbox.get_nowait()) is not None:
                         self._safely(do)
 
-    def _check_socket(self) -> None:
+    def _check_socket(self) -> socket.socket:
         """A user that becomes a daemon closes all descriptors, and ours may be the user's own by now."""
-        now = os.fstat(self._socket.fileno())
+        ours = self._socket
+        if ours is None:
+            raise OSError("its socket is closed")
+        now = os.fstat(ours.fileno())
         if (now.st_dev, now.st_ino) != self._same:
-            self._socket.detach()
+            ours.detach()
+            self._socket, self._stderr = None, -1
+            _foreign.append(self.belief)  # nor are our other descriptors our own any more
             raise OSError("this process has closed the keeper's socket")
+        return ours
 
     def _receive(self) -> None:
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
         error: BaseException | None = None
+        ends = -1
+        with contextlib.suppress(AttributeError, OSError):  # a forked child can have the other end of the socket open
+            ends = os.pidfd_open(self.pid)  # type: ignore[attr-defined, unused-ignore]
         try:
-            while True:
-                ready = poll.poll(LOOKING)  # what waits in recv would keep a socket open that was closed here
-                self._check_socket()
-                if ready:
-                    piece = self._socket.recv(1 << 16)
-                    if not piece:
-                        break
-                    self._unpacker.feed(piece)
-                    with self.lock:
-                        for number, message, *more in self._unpacker:
-                            self._safely(partial(self._take, number, message, more[0] if more else {}))
-        except (OSError, ValueError) as failed:
+            while self._hear(ends):
+                pass
+        except BaseException as failed:
             error = failed
+        finally:
+            if ends >= 0 and self._socket is not None:
+                os.close(ends)
         self._end(error)
+
+    def _hear(self, ends: int) -> bool:
+        """Takes what has come, or looks whether the keeper still answers. False: it has ended."""
+        ours = self._socket
+        if ours is None:
+            return False
+        poll = select.poll()  # what waits in recv would keep a closed socket open
+        for fd in (ours.fileno(), ends):
+            if fd >= 0:
+                poll.register(fd, select.POLLIN)
+        ready = [fd for fd, _ in poll.poll(LOOKING * 1000)]
+        self._check_socket()
+        if not ready:
+            return self._still_answers()
+        if ours.fileno() not in ready:
+            return False
+        piece = ours.recv(1 << 16)
+        self._asked_at = 0.0  # whatever it says, it answers
+        self._unpacker.feed(piece)
+        with self.lock:
+            for number, message, *more in self._unpacker:
+                self._safely(partial(self._take, number, message, more[0] if more else {}))
+        return bool(piece)
+
+    def _still_answers(self) -> bool:
+        """One that is stopped, or hangs, is left: nobody would hear of a loss, and callers wait. When it goes on it
+        finds that its messages have ended."""
+        now = time.monotonic()
+        if not self._stores or not self._asked_at:
+            self._asked_at = now if self._stores else 0.0
+            if self._stores:
+                self.post(lambda: self.say(0, {"kind": "ping"}))
+        elif now - self._asked_at >= HANGING:
+            raise TimeoutError(f"it has not answered for {HANGING:g} s")
+        return True
 
     def _end(self, error: BaseException | None) -> None:
         """The keeper has ended, or cannot be reached any more. Once."""
@@ -328,12 +379,9 @@ class Keeper:
             for store in stores.values():
                 self._safely(partial(store.gone, self.dead))
         self._inbox.put(None)
-        try:
+        with contextlib.suppress(OSError):
             self._check_socket()
-        except OSError:  # nor are our other descriptors our own any more
-            _foreign.append(self.belief)
-        else:
-            self.forget()
+        self.forget()
 
     def _take(self, number: int, message: Event, more: Mapping[str, Any]) -> None:
         answer = self._calls.pop(message.get("call", 0), None)
@@ -351,10 +399,14 @@ class Keeper:
             log.exception("mopslock: a keeper's message could not be taken; this is an error in mopslock")
 
     def forget(self) -> None:
-        """Lets go of it. A forked child must not be taken for its parent."""
+        """Lets go of it, once. A forked child must not be taken for its parent."""
+        ours, self._socket = self._socket, None
+        stderr, self._stderr = self._stderr, -1
         with contextlib.suppress(OSError):
-            self._socket.close()
-            os.close(self._stderr)
+            if ours is not None:
+                ours.close()
+            if stderr >= 0:
+                os.close(stderr)
 
 
 _foreign: list[Belief] = []
@@ -370,31 +422,38 @@ class NoKeeper(EngineFailed):
 
 
 class _Current:
-    """The keeper of this process."""
+    """The keepers of this process, one of each kind: the command, and for stores that are written in Python."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.keeper: Keeper | None = None
+        self.keepers: dict[bool, Keeper] = {}
 
 
 _current = _Current()
 
 
-def keeper() -> Keeper:
-    """The keeper of this process, started when it is first needed, and again when it has ended. On a thread of ours."""
+def keeper(*, python: bool = False) -> Keeper:
+    """One of this process, started when it is first needed, and again when it has ended. On a thread of ours."""
     with _current.lock:
-        found = _current.keeper
+        found = _current.keepers.get(python)
         if found is None or found.dead is not None:
-            path = command()
+            path = Path(__file__).parent.parent / "_keeper.py" if python else command()
+            if sys.platform == "win32":
+                raise NoKeeper("mopslock: there are no keepers on Windows yet")
+            if python and (getattr(sys, "frozen", False) or not sys.executable):
+                raise NoKeeper("mopslock: this program has no Python of its own that could keep a store's leases")
             if path is None:
                 raise NoKeeper(f"mopslock: there is no {COMMAND}, which keeps leases on stores of URLs; {INSTALL}")
-            found = _current.keeper = Keeper(path)
+            try:
+                found = _current.keepers[python] = Keeper(path, python=python)
+            except OSError as error:  # out of descriptors, or of memory
+                raise EngineFailed(f"mopslock: a keeper cannot be started: {error}") from error
         return found
 
 
 def _in_child() -> None:
-    if _current.keeper is not None:
-        _current.keeper.forget()
+    for found in _current.keepers.values():
+        found.forget()
     _current.__init__()  # type: ignore[misc]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -30,7 +33,7 @@ from ..errors import (
 from .base import LOOK, AnyClient, Begun, Claim, Deadline, Output, Until
 from .clock import System
 from .host import OwnHost
-from .keeper import Call, Keeper, Word
+from .keeper import Call, Keeper, Word, keeper
 from .threads import Timer, shared
 from .verbs import Action, Event
 
@@ -80,9 +83,28 @@ class KeptClient(AnyClient):
         self._places: dict[int, list[int]] = {}  # of each claim: its word, and how often it was held
         self._is_gone: MopslockError | None = None
 
-    def open(self) -> None:
-        """Has the keeper open the store. On a thread of ours, or of a caller that waits anyhow."""
-        self.answered(self.ask("open", url=self.url, environment=self.keeper.changed()), OPENING)
+    def open(self, store: Any) -> None:
+        """Has the keeper open the store. On a thread of ours."""
+        try:
+            self._open(store)
+        except BaseException:
+            self.keeper.detach(self._number)
+            self.keeper.post(lambda: self.keeper.say(self._number, {"mono": 0, "wall": 0, "kind": "close"}))
+            raise
+
+    def _open(self, store: Any) -> None:
+        if store is None:
+            self.answered(self.ask("open", url=self.url, environment=self.keeper.changed()), OPENING)
+            return
+        where, *arguments = store.keeper_terms()
+        key, body = f"_mopslock/d/{uuid.uuid4()}", os.urandom(16)
+        store.put(key, body)
+        try:
+            asked = {"terms": [where, arguments], "probe": [key, body], "path": sys.path}
+            self.answered(self.ask("open", environment=self.keeper.changed(), **asked), OPENING)
+        finally:
+            if callable(delete := getattr(store, "delete", None)):
+                delete(key)
 
     def ask(self, kind: str, **fields: Any) -> Future[Call]:
         """Asks the keeper something about this store."""
@@ -159,7 +181,7 @@ class KeptClient(AnyClient):
         if "terms" in event and claim is not None:
             slot = self.keeper.belief.take()
             self._places[claim.number] = [slot, 0]
-            more = {"slot": slot}
+            more = {"slot": slot, "answers": True} if claim.answers else {"slot": slot}
         elif event["kind"] == "ended" and claim is not None and isinstance(output := claim.result(), Output):
             more = {"path": str(output.path)}
         self.keeper.say(self._number, {"mono": 0, "wall": 0, **event}, more)
@@ -183,6 +205,8 @@ class KeptClient(AnyClient):
             self.gone(fault(message))
         elif kind == "log":
             self._log(message)
+        elif kind == "answered":
+            self._answered(message)
         elif kind == "not_begun":
             self._not_begun(message)
         elif kind == "fault":
@@ -203,8 +227,15 @@ class KeptClient(AnyClient):
             if more.get("own"):
                 claim.stored()
         self._tell(action)
-        if action["kind"] == "closed":
-            self.keeper.detach(self._number)
+        if action["kind"] == "closed":  # what came too late is told
+            self.gone(_texts.closed())
+
+    def _answered(self, message: Event) -> None:
+        claim = self.claims.get(message["claim"])
+        if claim is not None:
+            if text := message.get("text"):
+                claim.cause = self.cause = _texts.Told(text)
+            claim.answered({"kind": message["verb"], "body": message.get("body", b"")}, message)
 
     def _forget(self, number: int) -> None:
         super()._forget(number)
@@ -226,6 +257,7 @@ class KeptClient(AnyClient):
         """The keeper, or its client of this store, has ended. The next use of the URL makes another."""
         self._is_gone = error
         self.keeper.detach(self._number)
+        self._places.clear()
         going_on = self._strand(error)
         self.closed.settle(None)
         if going_on:
@@ -236,13 +268,13 @@ class KeptClient(AnyClient):
         run."""
         try:
             client = self.reopen()
-        except MopslockError as error:
-            log.warning("%s; it is tried again", error)
+        except Exception as error:
+            log.warning("mopslock: %s cannot be opened anew: %s; it is tried again", self.url, error)
             self.at(self.clock.mono() + SECOND, lambda: self.soon(lambda: self._move(claims)))
             return
         for claim, begun in claims:
-            claim.client = client
             client.post(partial(client._go_on, claim, begun))
+            claim.client = client
 
 
 class KeptHost(OwnHost):
@@ -250,10 +282,11 @@ class KeptHost(OwnHost):
 
     client: KeptClient
 
-    def __init__(self, url: str, keeper: Keeper, reopen: Callable[[], AnyClient]) -> None:
+    def __init__(self, url: str, keeper: Keeper, reopen: Callable[[], AnyClient], store: Any = None) -> None:
+        """store is one that the keeper makes anew; None is that of the URL."""
         client = KeptClient(url, keeper, reopen)
-        super().__init__(None, client)
-        client.open()
+        super().__init__(store, client)
+        client.open(store)
 
     def is_gone(self) -> bool:
         """Another is needed."""
@@ -261,13 +294,13 @@ class KeptHost(OwnHost):
 
     def place(self) -> str:
         """Of its URL."""
-        return place_of(self.url)
+        return place_of(self.url) if self.store is None else super().place()
 
     def call(self, kind: str, seconds: float, **fields: Any) -> Call:
         """What the keeper answers, within so many seconds. If it has ended another is asked."""
         if self.is_gone() and isinstance(again := self.client.reopen().host, KeptHost):
             return again.call(kind, seconds, **fields)
-        fields = {**fields, "timeout_ns": max(1, int(seconds * SECOND))}
+        fields = {**fields, "until_ns": self.client.clock.mono() + max(1, int(seconds * SECOND))}
         return self.client.answered(self.client.ask(kind, **fields), seconds + LOOK)
 
     def open_object(self, key: str) -> BinaryIO:
@@ -290,3 +323,17 @@ class KeptHost(OwnHost):
             if not page.get("more"):
                 return keys
             after = keys[-1]
+
+
+def opened(url: str, reopen: Callable[[], AnyClient], store: Any = None) -> KeptHost:
+    """A store in a keeper of this process. On a worker, since a caller can be interrupted half-way."""
+    into: Future[KeptHost] = Future()
+
+    def run() -> None:
+        try:
+            into.settle(KeptHost(url, keeper(python=store is not None), reopen, store))
+        except Exception as error:
+            into.settle(error)
+
+    shared.workers.submit(run)
+    return into.result()

@@ -42,7 +42,9 @@ def attempt(store: Any, action: Action, body: bytes | None) -> Said:
     try:
         kind = action["kind"]
         if kind in RESULTS:
-            return _DO[RESULTS[kind]](store, {**action, "body": body or b""}), None
+            if body is None:
+                raise StoreError("mopslock: the output of the work cannot be read any more")
+            return _DO[RESULTS[kind]](store, {**action, "body": body}), None
         return _DO[kind](store, action), None
     except BaseException as error:  # asyncio's CancelledError is no Exception
         log.debug("mopslock: %s of %s failed", action["kind"], action["key"], exc_info=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,10 @@ from .._future import Future
 from .._held import OnWaiting
 from .._log import log
 from .._notify import notifier
+from .._units import FOREVER
 from ..errors import MopslockError
 from ..status import Status
-from .base import AnyClient, Claim, Output
+from .base import AnyClient, Begun, Claim, Output
 from .claims import Belief, lose_contact, refusal, seen, warn
 from .verbs import RESULTS, Action, Event
 
@@ -51,7 +53,7 @@ class Invocation(Claim, Call):
     """A call. The client says when the work is to be begun, and is told when that has ended."""
 
     __slots__ = (
-        "_again", "_ended", "_final", "_late", "_launched", "_output", "_pid", "_stored", "_waits",
+        "_again", "_cancelled", "_ends", "_final", "_late", "_launched", "_output", "_pid", "_stored", "_waits",
         "_working", "cause", "client", "handle", "name", "next_step", "number", "over", "tenure", "ttl_ns",
     )  # fmt: skip
 
@@ -65,8 +67,9 @@ class Invocation(Claim, Call):
         self.over: Future[None] = Future()  # what was held is given back
         self._waits: OnWaiting | None = request.waits
         self._launched = self._working = False  # the work was begun, ever; it is under way
+        self._cancelled = False
         self._again = False  # its client was lost meanwhile, and another has not caught up
-        self._ended: Event | None = None  # what that one is to be told then
+        self._ends: list[Event] = []  # that the work has ended, as the client is to be told
         self._late: Step | MopslockError | None = None  # how it ends, unless work is launched all the same
         self._final: Step | MopslockError | None = None
         self._output: bytes | Output = b""  # of the work
@@ -78,8 +81,10 @@ class Invocation(Claim, Call):
 
     def is_wanted(self) -> bool:
         """A caller that was interrupted before it had the call has given up its first step."""
+        if self._cancelled:
+            return False
         if not self.next_step.cancelled():
-            return True
+            return self._final is None
         self.fail(_texts.closed())
         return False
 
@@ -103,6 +108,7 @@ class Invocation(Claim, Call):
             nothing: Future[None] = Future()
             nothing.settle(None)
             return nothing
+        self._cancelled = True
         tenure = self.tenure
         if tenure is not None:
             tenure.invalidate()
@@ -142,9 +148,12 @@ class Invocation(Claim, Call):
         self.over.settle(None)
         return False
 
-    def terms_again(self, terms: Event) -> Event:
-        """A remote that has begun ends its work, whatever becomes of its lease."""
-        return {**terms, "without_lease": True} if self.handle is not None else terms
+    def again(self, command: Event, terms: Event) -> Begun:
+        """A remote that has begun ends its work, whatever becomes of its lease. Others wait for the tenure that was
+        their own to expire."""
+        if self.handle is not None:
+            return command, {**terms, "without_lease": True}
+        return {"kind": command["kind"], **command, "wait_ns": FOREVER}, terms
 
     def result(self) -> bytes | Output:
         """The output of the work."""
@@ -166,10 +175,16 @@ class Invocation(Claim, Call):
             next_step.settle(self._final)
             return
         self._working = False
-        if self._again:  # the client has not said yet that it is to be done
-            self._ended = event
-        elif not self.client.closing:  # otherwise it is given up, and hears of it in the end
-            self.client.command(self, **event)
+        self._ends.append(event)
+        if not self._again:  # otherwise when another client has said that it is to be done
+            self._tell_end()
+
+    def _tell_end(self) -> None:
+        """Once, although two clients' threads may be here."""
+        with contextlib.suppress(IndexError):
+            event = self._ends.pop()
+            if not self.client.closing:  # otherwise it is given up, and hears of it in the end
+                self.client.command(self, **event)
 
     def _conclude(self, outcome: Step | MopslockError) -> None:
         """The first word counts. One that waits for work hears it now, one that works when that has ended."""
@@ -208,9 +223,10 @@ class Invocation(Claim, Call):
     def _launch(self, _: Action) -> None:
         self._late = None
         if self._again:  # by a client before, and it is under way, or has ended meanwhile
-            self._again, event = False, self._ended
-            if event is not None:
-                self.client.command(self, **event)
+            self._again = False
+            self._tell_end()
+            if self._final is not None or self._cancelled:
+                self.client.command(self, "cancel")
             return
         self._launched = self._working = True
         begin = Begin(self.tenure or NoLease(self, self.client.url))

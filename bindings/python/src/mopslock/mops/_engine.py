@@ -10,19 +10,27 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from .. import _files, stores
+from .._log import log
 from .._mops_store import lookup
 from .._own.client import Share
 from .._own.clock import Clock, System
 from .._own.host import OwnHost
+from .._own.kept import KeptHost, opened
 from .._own.threads import Timer, threads
 from .._units import SECOND
 from .._workers import Workers
-from ..errors import BadArgument
+from ..errors import BadArgument, EngineFailed
 
 LEASE_DIRNAME = "lock"
 """The directory of an invocation's lease, below its memo URI."""
 
 RECORD = "lock.json"
+
+ALL_FILES = "file:///"
+"""The store in which each file is an object. It is asked for names of lastwriter, whose records are mops' files."""
+
+LONGEST_NAME = 400
+"""Bytes. Longer paths are kept in this process."""
 
 MOST_FOREIGN = 32
 """Threads for the verbs of other people's leases."""
@@ -41,15 +49,39 @@ class Engine:
         self.submit = share.soon if share else Workers(MOST_FOREIGN).submit  # for verbs of other people's leases
         self.kept: dict[tuple[str, bool], Callable[[], None]] = {}  # releasers, by writer_id and whether for a remote
 
+        self._lock = threading.RLock()
+        self._files: KeptHost | None = None
+        self._keeps = make is OwnHost  # until it is found that there can be no keeper
+
     def place(self, lease_dir_uri: str) -> Place:
         """Where a lease lies. All leases of one URI are of one name, by which their waiters hear of each other."""
         check(lease_dir_uri)
         uri = lease_dir_uri.rstrip("/")
         found = self._places.get(uri)
         if found is None:
-            host, records = self._root(uri)
-            found = self._places.setdefault(uri, Place(uri, host, records.add(_store(lease_dir_uri))))
+            record = _store(lease_dir_uri)
+            if isinstance(record, _File) and self._keeps_files() and (name := record.name()):
+                place = Place(uri, self._file_host, name, record)
+            else:
+                host, records = self._root(uri)
+                place = Place(uri, lambda: host, f"{records.add(record)}/{uri.rpartition('/')[2]}", record)
+            found = self._places.setdefault(uri, place)
         return found
+
+    def _keeps_files(self) -> bool:
+        """Leases in files are kept by the keeper of this process, if there can be one."""
+        try:
+            return self._keeps and bool(self._file_host())
+        except EngineFailed as error:
+            log.warning("%s; mops' leases are kept in this process", error)
+            self._keeps = False
+            return False
+
+    def _file_host(self) -> KeptHost:
+        with self._lock:
+            if self._files is None or self._files.is_gone():
+                self._files = opened(ALL_FILES, lambda: self._file_host().client)
+            return self._files
 
     def _root(self, uri: str) -> tuple[OwnHost, _Records]:
         """One host for all leases on one store of mops': one that hangs costs no other its leases."""
@@ -66,13 +98,17 @@ class Engine:
 
 
 class Place:
-    """The URI of a lease's directory, its host, and its record there."""
+    """The URI of a lease's directory, the host and the name by which it is kept, and its record there."""
 
-    __slots__ = ("__weakref__", "host", "name", "record", "uri")
+    __slots__ = ("__weakref__", "_host", "name", "record", "uri")
 
-    def __init__(self, uri: str, host: OwnHost, record: tuple[str, Record]) -> None:
-        self.uri, self.host = uri, host
-        self.name, self.record = f"{record[0]}/{uri.rpartition('/')[2]}", record[1]
+    def __init__(self, uri: str, host: Callable[[], OwnHost], name: str, record: Record) -> None:
+        self.uri, self._host, self.name, self.record = uri, host, name, record
+
+    @property
+    def host(self) -> OwnHost:
+        """Another one if a keeper has ended."""
+        return self._host()
 
 
 def check(lease_dir_uri: str) -> None:
@@ -118,6 +154,12 @@ class _File(Record):
     def __init__(self, path: str) -> None:
         self.path = path
 
+    def name(self) -> str:
+        """Of the lease in the keeper, where all files are one store; "" if that has no name for it."""
+        name = os.path.dirname(self.path).lstrip(os.sep)
+        plain = name.isprintable() and name.isascii() and len(name) <= LONGEST_NAME
+        return name if plain and os.sep == "/" and "//" not in name else ""
+
     def get(self) -> stores.Blob | None:
         return _files.read_file(self.path)
 
@@ -134,11 +176,11 @@ class _Records:
         self._records: WeakValueDictionary[str, Record] = WeakValueDictionary()
         self._numbers = itertools.count(1)
 
-    def add(self, record: Record) -> tuple[str, Record]:
-        """With its number."""
+    def add(self, record: Record) -> str:
+        """Its number."""
         number = str(next(self._numbers))
         self._records[number] = record
-        return number, record
+        return number
 
     def get(self, key: str) -> bytes | stores.Blob | None:
         return self._records[key.partition("/")[0]].get()

@@ -43,6 +43,8 @@ class Claim(claims.Lease):
 
     __slots__ = ("_place", "body", "doubtful", "failing", "maintained", "once")
 
+    answers = True
+
     def __init__(self, place: Place, *, guarded: bool, once: bool = False) -> None:
         super().__init__(place.host.client, place.name, title=place.uri, guarded=guarded)
         self._place = place  # whose record it needs

@@ -1,0 +1,326 @@
+"""The other side of a keeper that is written in Python: it runs the core's client over a store, for its parent.
+
+bindings/README.md of the checkout has the messages; host/keep is the same in Go.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import mmap
+import os
+import select
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from ..errors import (
+    BadArgument,
+    Closed,
+    EngineFailed,
+    MopslockError,
+    Vacant,
+    WeightExceedsLimit,
+)
+from .base import Begun, Claim
+from .client import Client
+from .clock import System
+from .keeper import MESSAGES
+from .threads import shared, threads
+from .verbs import READS, RESULTS, Action, Event, looked_at
+
+FAULTS: list[tuple[type[MopslockError], str]] = [
+    (WeightExceedsLimit, "too_heavy"), (BadArgument, "argument"), (Vacant, "absent"), (Closed, "closed"),
+    (EngineFailed, "engine"),
+]  # fmt: skip
+
+LOOKING = 0.1
+"""Seconds after which a system without pidfd is asked for the parent."""
+
+WORK = {"invoke", "remote"}
+ENDS = {"refused", "lost", "released", "cannot_maintain"}
+
+
+def is_last(begun: str, said: str) -> bool:
+    """Whether a notice is the last word on a claim that a command has begun."""
+    if said in ENDS:
+        return begun not in WORK
+    return said in ("left", "limited", "broken") or (said == "seen" and begun == "look")
+
+
+class Parent:
+    """The process that is served."""
+
+    def __init__(self, pid: int, belief: int) -> None:
+        self.pid = pid
+        self._lock = threading.Lock()
+        self._packer = msgpack.Packer()
+        self.words = memoryview(mmap.mmap(belief, 0)).cast("q")
+
+    def say(self, store: int, message: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> None:
+        """Tells it something. It reads whatever it does: a thread of its own does nothing else."""
+        with self._lock:
+            left: bytes = self._packer.pack([store, message, more] if more else [store, message])
+            while left:
+                left = left[os.write(1, left) :]
+
+    def fault(self, store: int, error: BaseException, **fields: Any) -> None:
+        """Tells it what has failed."""
+        kind = next((name for of, name in FAULTS if isinstance(error, of)), "store")
+        said = {"kind": "fault", "fault": kind, "text": str(error).removeprefix("mopslock: "), **fields}
+        if kind == "store":
+            said["class"], _, _ = looked_at(error)
+        self.say(store, said)
+
+
+class Served(Claim):
+    """A claim of the parent's."""
+
+    def __init__(self, client: ServedClient, kind: str, slot: int, answers: bool) -> None:
+        self.client, self._says, self.kind, self.slot, self.answers = client, client.say, kind, slot, answers
+        self.cause: BaseException | None = None
+        self.path = ""  # of the output of work
+        self.own = False
+        self.at, self.on, self.tenures = 0, 0, 0
+
+    def result(self) -> bytes:
+        """A file of the parent's."""
+        return Path(self.path).read_bytes()
+
+    def answered(self, action: Action, answer: Event) -> None:
+        """Its parent may want to know."""
+        if action["kind"] in RESULTS and answer["outcome"] == "yes":
+            self.own = True
+        if self.answers:
+            said = {"kind": "answered", "claim": self.number, "verb": action["kind"], "outcome": answer["outcome"]}
+            if action["kind"] not in READS and "body" in action:
+                said["body"] = action["body"]
+            if answer["outcome"] == "unknown":
+                said |= {"class": answer.get("class", "other"), "text": told(self.cause)}
+            self._says(said)
+
+
+def told(cause: BaseException | None) -> str:
+    """What a store has raised, as people are told."""
+    return "" if cause is None else f"{type(cause).__name__}: {cause}"
+
+
+class ServedClient(Client):
+    """The client of one store of the parent's."""
+
+    def __init__(self, parent: Parent, number: int, store: Any) -> None:
+        super().__init__(store, System(), threads())
+        self.parent, self.number = parent, number
+
+    def say(self, message: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> None:
+        """Tells the parent."""
+        self.parent.say(self.number, message, more)
+
+    def take(self, message: Event, more: Mapping[str, Any]) -> None:
+        """A command, under the lock."""
+        event = {key: value for key, value in message.items() if key not in ("mono", "wall")}
+        number = event.get("claim", 0)
+        if event["kind"] == "close":
+            self._close()
+        elif "terms" in event:
+            claim = Served(self, event["kind"], more.get("slot", 0), more.get("answers", False))
+            claim.number, self.claims[number] = number, claim
+            try:
+                self._step(event)
+            except MopslockError as error:
+                self._forget(number)
+                self.parent.fault(self.number, error, kind="not_begun", claim=number)
+        elif (known := self.claims.get(number)) is not None:
+            assert isinstance(known, Served)
+            known.path = more.get("path", known.path)
+            self._step(event)
+
+    def _tell(self, action: Action) -> None:
+        number = action.get("claim", 0)
+        claim = self.claims.get(number)
+        if not isinstance(claim, Served):
+            if self._of_session(action):
+                self.say(action)
+            return
+        more: Event = {"own": True} if claim.own and action["kind"] == "found" else {}
+        if claim.cause is not None and action["kind"] not in ("held", "renewed", "deadline"):
+            more["cause"] = told(claim.cause)
+        last = is_last(claim.kind, action["kind"])
+        if self._believes(claim, action, last) or claim.answers:
+            self.say(action, more)
+        if last:
+            self._forget(number)
+
+    def _strand(self, error: MopslockError) -> list[tuple[Claim, Begun]]:
+        """The parent decides what becomes of its claims."""
+        self.claims, self.sessions = {}, {}
+        self.parent.fault(self.number, error, kind="failed")
+        return []
+
+    # Until when a claim may be relied on, in the memory that the parent reads.
+
+    def _of_session(self, action: Action) -> bool:
+        if action["kind"] == "held":
+            self._held(action)
+        elif action["kind"] == "renewed":
+            self._renewed(action)
+            for claim in self.claims.values():
+                if isinstance(claim, Served) and claim.on == action["on"]:
+                    self._write(claim)
+            return False
+        elif action["kind"] in ("lost", "left"):
+            self.sessions.pop(action["on"], None)
+        return True
+
+    def _believes(self, claim: Served, action: Action, last: bool) -> bool:
+        """Writes it before the parent is told. False: it need not be told."""
+        kind = action["kind"]
+        if kind == "held":
+            claim.tenures += 1
+        if kind in ("held", "deadline"):
+            claim.on = action.get("on", 0)
+        if kind in ("held", "deadline", "renewed"):
+            claim.at = action.get("at_ns", 0)
+            self._write(claim)
+        elif last or kind in ENDS:
+            claim.at = claim.on = 0
+            self._write(claim)
+        return kind not in ("deadline", "renewed") or not claim.slot
+
+    def _write(self, claim: Served) -> None:
+        session = self.sessions.get(claim.on)
+        until = max(claim.at, session.until if session is not None else 0)
+        if claim.slot:
+            self.parent.words[claim.slot] = (until & ~0xFF | (claim.tenures - 1) & 0xFF) if until else 0
+
+
+class Serving:
+    """All stores of one parent."""
+
+    def __init__(self, parent: Parent) -> None:
+        self.parent = parent
+        self._stores: dict[int, ServedClient] = {}
+
+    def take(self, number: int, message: Event, more: Mapping[str, Any]) -> None:
+        """One message."""
+        kind = message["kind"]
+        if kind == "open":
+            shared.workers.submit(lambda: self._open(number, message))
+            return
+        client = self._stores.get(number)
+        if client is None:
+            if "call" in message:
+                self.parent.fault(number, Closed("mopslock: the store is not open"), call=message["call"])
+        elif "call" in message:
+            shared.workers.submit(lambda: self._serve(client, number, message))
+        else:
+            client.post(lambda: client.take(message, more))
+
+    def _open(self, number: int, message: Event) -> None:
+        """Makes the store, and shows that it is the parent's: what that has put is there."""
+        try:
+            os.environ.update(message.get("environment", {}))
+            import sys  # noqa: PLC0415
+
+            sys.path[:] = message["path"]
+            where, arguments = message["terms"]
+            module, _, name = where.partition(":")
+            make: Any = importlib.import_module(module)
+            for part in name.split("."):
+                make = getattr(make, part)
+            store = make(*arguments)
+            if probe := message.get("probe"):
+                found = store.get(probe[0])
+                body = found if isinstance(found, (bytes, type(None))) else found[0]
+                if body != probe[1]:
+                    raise BadArgument(
+                        f"mopslock: the store that {where} makes in a keeper is another one: what this process has put "
+                        "is not in it; keep its leases in this process (keeper=False)"
+                    )
+            self._stores[number] = ServedClient(self.parent, number, store)
+        except BaseException as error:
+            self.parent.fault(number, error, call=message["call"])
+            return
+        self.parent.say(number, {"kind": "opened", "call": message["call"]})
+
+    def _serve(self, client: ServedClient, number: int, message: Event) -> None:
+        call, kind = message["call"], message["kind"]
+        answer: Event = {"kind": "done", "call": call}
+        try:
+            if kind == "catch_up":
+                client.look()
+            elif kind == "fetch":
+                opens = getattr(client.store, "open", None)
+                found = opens(message["key"]) if callable(opens) else client.store.get(message["key"])
+                _copy(found, message["key"], message["path"])
+            elif kind == "list":
+                keys = [item if isinstance(item, str) else item[0] for item in client.store.list(message["key"])]
+                answer["entries"] = [[key, 0] for key in sorted(keys) if key > message.get("after", "")]
+            else:
+                raise BadArgument(f"mopslock: {kind} is not for stores that are written in Python")
+        except BaseException as error:
+            self.parent.fault(number, error, call=call)
+            return
+        self.parent.say(number, answer)
+
+
+def _copy(found: Any, key: str, path: str) -> None:
+    """An object into a file of the parent's."""
+    if found is None:
+        raise Vacant(f"mopslock: {key} is not there any more: somebody has removed it")
+    with open(path, "wb") as file:
+        if hasattr(found, "read"):
+            with found:
+                while piece := found.read(1 << 20):
+                    file.write(piece)
+        else:
+            file.write(found if isinstance(found, (bytes, bytearray, memoryview)) else found[0])
+
+
+class Told(logging.Handler):
+    """Lines of the log are the parent's."""
+
+    def __init__(self, parent: Parent) -> None:
+        super().__init__()
+        self._parent = parent
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Passes it on."""
+        self._parent.say(0, {"kind": "log", "level": record.levelname.lower(), "text": record.getMessage()})
+
+
+def alive(pid: int) -> str:
+    """When a process was started; "" if there is none. Another process of the same id has another."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return fields[19] if fields[0] != "Z" else ""
+
+
+def serve(pid: int, belief: int) -> None:
+    """Serves a parent, until it has ended or its messages have. Nothing is released then."""
+    parent = Parent(pid, belief)
+    logging.getLogger("mopslock").addHandler(Told(parent))
+    serving, unpacker = Serving(parent), msgpack.Unpacker(max_buffer_size=0, unicode_errors="surrogateescape")
+    parent.say(0, {"kind": "ready", "messages": MESSAGES, "pid": os.getpid()})
+    ends: list[int] = []
+    try:
+        ends = [os.pidfd_open(pid)]  # type: ignore[attr-defined, unused-ignore]
+    except (AttributeError, OSError):
+        began = alive(pid)
+    while True:
+        ready, _, _ = select.select([0, *ends], [], [], None if ends else LOOKING)
+        if (ends and ends[0] in ready) or (not ends and began and alive(pid) != began):
+            os._exit(0)
+        if 0 in ready:
+            piece = os.read(0, 1 << 16)
+            if not piece:
+                os._exit(0)
+            unpacker.feed(piece)
+            for number, message, *more in unpacker:
+                serving.take(number, message, more[0] if more else {})
