@@ -96,6 +96,8 @@ def _give_back(next_step: StepFuture) -> None:
 class NoLease(HeldThing):
     """Replaces what is held if the work is done without a lease."""
 
+    guarded = False
+
     __slots__ = ("_call", "acquired_ns", "holder", "name", "protocol", "session", "store", "token", "ttl_ns")
 
     def __init__(self, call: Call, store: str) -> None:

@@ -12,10 +12,15 @@ import contextlib
 import sys
 from types import TracebackType
 
+from . import _texts
 from ._held import HeldThing, again
 from ._lease import NO_DEADLINE
 from ._units import SECOND
 from .errors import LeaseLost, MopslockError
+
+PATIENCE = 0.02
+"""Seconds after the deadline for the news of a renewal in time. There is a margin between it and the moment from which
+others may start."""
 
 
 class Cancelling:
@@ -69,12 +74,18 @@ class Cancelling:
     def _await_deadline(self) -> None:
         """Renewals move it. What keeps the lease alive may have been stopped, and then tells nothing."""
         left = self._held.left_ns()
-        if left <= 0:  # which is no loss yet: to know costs a moment, and is told to _ended
-            asked = self._loop.run_in_executor(None, self._held.failure)
-            asked.add_done_callback(lambda _: self._go_on())
-        elif left < NO_DEADLINE:
+        if not self._held.guarded or left >= NO_DEADLINE:
+            return
+        if left > 0:
             self._timer = self._loop.call_later(left / SECOND, self._await_deadline)
+            return
+        expired = _texts.lost(self._held.name, "expired", None, self._held.what)
+        self._timer = self._loop.call_later(PATIENCE, self._cancel, expired)
+        asked = self._loop.run_in_executor(None, self._held.failure)  # which waits for news, and tells _ended
+        asked.add_done_callback(lambda _: self._go_on())
 
     def _go_on(self) -> None:
-        if self._inside and self._held.left_ns() > 0:  # a companion has no deadline
+        if self._inside and self._why is None and self._held.left_ns() > 0:
+            if self._timer is not None:
+                self._timer.cancel()
             self._await_deadline()

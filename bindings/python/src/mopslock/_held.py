@@ -103,6 +103,9 @@ class HeldThing(ABC):
     what = "lease"
     """What texts for people call it."""
 
+    guarded: bool
+    """Whether a deadline ends it. A companion's is only bad news."""
+
     name: str
     store: str
     holder: str

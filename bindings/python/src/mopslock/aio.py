@@ -17,7 +17,6 @@ cancellation by another stays one. Of nested blocks, the outermost whose lease i
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import inspect as inspection
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -49,7 +48,7 @@ from ._options import (
 )
 from ._permit import shared_permit_request
 from ._request import Acquiring
-from .errors import Full, Held, LeaseLost, MopslockError, RememberedFailure
+from .errors import Full, Held, LeaseLost, RememberedFailure
 from .status import Status
 
 if TYPE_CHECKING:
@@ -115,8 +114,7 @@ class OfTask(_lease.HeldLease):
             try:
                 stop.__exit__(None, error, None)
             except LeaseLost:
-                with contextlib.suppress(MopslockError):
-                    await self._end(self._block.release_timeout)
+                self._carry_on()  # there is nothing to wait for
                 raise
         await super()._end_block(error)
 
