@@ -3,9 +3,11 @@ package host
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/internal/loop"
+	"github.com/mopslock/mopslock/host/internal/telemetry"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -72,7 +74,7 @@ func (c *Client) Do(ev core.Event, with With) error {
 		c.about(number, ev, with.Output)
 		return nil
 	}
-	t := &told{client: c, number: number, kind: ev.Kind, answers: with.Answers}
+	t := &told{client: c, number: number, kind: ev.Kind, ttl: ev.Terms.TTL, answers: with.Answers}
 	c.host.loop.Do(func() { c.claims[number] = t })
 	switch ev.Kind {
 	case core.EventAcquire, core.EventPermit, core.EventInvoke, core.EventWatch:
@@ -113,22 +115,45 @@ type told struct {
 	client *Client
 	number uint64
 	kind   core.EventKind // of the command that has begun it
+	ttl    core.TTL
 	output atomic.Pointer[Source]
 	own    bool
 
 	answers bool
+	held    telemetry.Holding
+	until   int64
 }
 
 // Hear implements loop.Claim.
 func (t *told) Hear(a *core.Action) (last bool) {
 	said := *a
 	said.Claim = t.number
+	t.count(a)
 	last = isLast(t.kind, a.Kind)
 	t.client.hear(Notice{Action: &said, Last: last, Cause: t.Cause(), Own: t.own && a.Kind == core.ActionFound})
 	if last {
 		delete(t.client.claims, t.number)
 	}
 	return last
+}
+
+// count counts renewals: the caller hears of none whose deadline it can read.
+func (t *told) count(a *core.Action) {
+	switch a.Kind {
+	case core.ActionHeld:
+		t.held = telemetry.Holding{Kind: telemetry.Lease, Protocol: a.Protocol, TTL: t.ttl.Under(a.Protocol).Duration(), OnSession: a.On != 0}
+		if t.kind == core.EventAccompany || t.kind == core.EventRemote {
+			t.held.Kind = telemetry.Companion
+		}
+	case core.ActionRenewed:
+		h := t.client.host
+		held, left := t.held, time.Duration(t.until-h.clock.Now().Mono)
+		h.record(func(r *telemetry.Recorder) { r.Renewed(held, left) })
+	case core.ActionDeadline:
+	default:
+		return
+	}
+	t.until = a.At
 }
 
 // isLast reports whether a notice is the client's last word on a claim that a command has begun.
@@ -150,6 +175,9 @@ func isLast(of core.EventKind, said core.ActionKind) bool {
 func (t *told) Answered(r *loop.Request, ev *core.Event, err error) {
 	if loop.IsTransfer(r.Kind) && ev.Outcome == core.OutcomeYes {
 		t.own = true
+	}
+	if ev.Outcome == core.OutcomeUnknown && r.Purpose == core.PurposeRenewal {
+		t.client.host.recordRenewalFailed(t.held)
 	}
 	if t.answers {
 		asked := r.Action

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/engine"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/metrics"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/keep"
 )
@@ -62,7 +63,8 @@ before. A parent that is stopped stays its parent, and its leases are kept.`,
 
 func (a *app) keep(parent int, belief *os.File) error {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT)
-	o := keep.Options{Host: host.Options{Engine: a.core(), Clock: a.clock, PID: parent}}
+	counted := metrics.NewReader()
+	o := keep.Options{Host: host.Options{Engine: a.core(), Clock: a.clock, PID: parent, Meter: counted.Meter()}, Counted: counted.Counted}
 	if belief != nil {
 		var err error
 		if o.Belief, err = keep.OpenBelief(belief); err != nil && !errors.Is(err, errors.ErrUnsupported) {

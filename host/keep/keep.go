@@ -19,6 +19,7 @@ package keep
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,8 @@ type Options struct {
 	Belief *Belief
 	// Host has the options of each store; its Logger is replaced by one that tells the parent.
 	Host host.Options
+	// Counted is what Host's Meter has counted of all stores; nil is nothing.
+	Counted func(context.Context) ([]Counted, error)
 }
 
 // keeper serves one parent.
@@ -144,6 +147,9 @@ func (k *keeper) serve(number uint64, a *asked) {
 	case a.Kind == "ping":
 		k.out.say(number, &said{Kind: "done", Call: a.Call}, nil)
 		return
+	case a.Kind == "counts":
+		k.out.say(number, k.counts(a), nil)
+		return
 	case a.Kind == "open":
 	case k.hand(number, func(s *kept) { go s.serve(a) }):
 		return
@@ -156,6 +162,18 @@ func (k *keeper) serve(number uint64, a *asked) {
 	k.stores[number] = s
 	k.mu.Unlock()
 	go s.run(a)
+}
+
+// counts is what the metrics of all stores have come to.
+func (k *keeper) counts(a *asked) *said {
+	m := &said{Kind: "done", Call: a.Call}
+	if k.options.Counted != nil {
+		var err error
+		if m.Counted, err = k.options.Counted(context.Background()); err != nil {
+			return fault(a.Call, err)
+		}
+	}
+	return m
 }
 
 // forget takes that a store was closed. Nothing more comes for it.

@@ -58,6 +58,16 @@ type said struct {
 	More    bool           `json:"more,omitempty"`
 	Slot    *slot          `json:"slot,omitempty"` // guarded
 	Own     bool           `json:"own,omitempty"`  // guarded, create_once: it is ours
+	Counted []Counted      `json:"counted,omitempty"`
+}
+
+// Counted is what a metric of the Host has come to, for one set of labels.
+type Counted struct {
+	Name    string            `json:"name"`
+	Labels  map[string]string `json:"labels"`
+	Value   int64             `json:"value"`             // of a counter or a gauge
+	Sum     float64           `json:"sum"`               // of a histogram, as are
+	Buckets []uint64          `json:"buckets,omitempty"` // how many are in each bucket
 }
 
 // slot is one of a guarded object.
@@ -78,7 +88,7 @@ func readAsked(message []byte) (*asked, error) {
 		return nil, err
 	}
 	switch a.Kind {
-	case "open", "fetch", "list", "guard", "catch_up", "ping":
+	case "open", "fetch", "list", "guard", "catch_up", "counts", "ping":
 		return &a, nil
 	}
 	return nil, errors.New("kind " + host.Printable(a.Kind) + " is none")

@@ -109,8 +109,8 @@ var arrows = []arrow{
 	{dir: "cmd/mopslock-host/internal/messages", ours: []string{"core", "core/wire", "host/trace"}, outside: []string{
 		"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
 	}},
-	{dir: "cmd/mopslock-host/internal/metrics", ours: []string{"host"}, outside: []string{
-		"go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/exporters/prometheus",
+	{dir: "cmd/mopslock-host/internal/metrics", ours: []string{"host", "host/keep"}, outside: []string{
+		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/sdk/metric/metricdata", "go.opentelemetry.io/otel/exporters/prometheus",
 		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt",
 	}},
 	{dir: "cmd/mopslock-host/internal/recording", ours: []string{"host", "host/trace"}},

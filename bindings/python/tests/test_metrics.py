@@ -176,6 +176,8 @@ def test_by_url_and_by_an_object_it_is_the_same(place: Place) -> None:
     }  # fmt: skip
     assert value("handover.duration") == 1
     assert value("losses") == 0
+    assert value("requests", verb="get", outcome="yes") > 0  # a keeper counts those that it makes
+    assert value("request.duration", verb="get") == value("requests", verb="get")
 
 
 ACQUIRE = "mopslock.acquire.duration"

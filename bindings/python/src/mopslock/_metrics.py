@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, Protocol, overload
 
 from ._log import log
@@ -79,12 +79,46 @@ class Registry:
             counts[1 + bisect_left(bounds, value)] += 1
 
     def read(self) -> dict[str, list[dict[str, Any]]]:
-        """All of it."""
+        """All of it, and what keepers have counted."""
         with self._lock:
-            return {
-                f"mopslock.{name}": [_sample(FAMILIES[name], *one) for one in sorted(values.items())]
-                for name, values in self._values.items()
-            }
+            all_values = {name: dict(values) for name, values in self._values.items()}
+        for ask in elsewhere:
+            for counted in ask():
+                _add(all_values, counted)
+        return {
+            f"mopslock.{name}": [_sample(FAMILIES[name], *one) for one in sorted(values.items())]
+            for name, values in all_values.items()
+        }
+
+    def counted(self) -> list[dict[str, Any]]:
+        """What a keeper tells its parent."""
+        with self._lock:
+            return [
+                {"name": f"mopslock.{name}", "labels": dict(zip(FAMILIES[name].labels.split(), labels, strict=True))}
+                | ({"value": value} if not FAMILIES[name].bounds else {"sum": value[0], "buckets": value[1:]})
+                for name in OF_KEEPERS
+                for labels, value in self._values[name].items()
+            ]
+
+
+OF_KEEPERS = ("requests", "request.duration", "requests.in_flight", "renewals", "renewal.left")
+"""What only a keeper can count of what it keeps."""
+
+elsewhere: list[Callable[[], Iterable[dict[str, Any]]]] = []
+"""Who asks the keepers."""
+
+
+def _add(values: dict[str, dict[tuple[str, ...], Any]], counted: dict[str, Any]) -> None:
+    name = counted["name"].removeprefix("mopslock.")
+    if name not in OF_KEEPERS:
+        return
+    labels = tuple(counted["labels"].get(label, "") for label in FAMILIES[name].labels.split())
+    before = values[name].get(labels)
+    if FAMILIES[name].bounds:
+        more = [counted["sum"], *counted["buckets"]]
+        values[name][labels] = more if before is None else [a + b for a, b in zip(before, more, strict=True)]
+    else:
+        values[name][labels] = (before or 0) + counted["value"]
 
 
 def _sample(family: Family, labels: tuple[str, ...], value: Any) -> dict[str, Any]:
@@ -116,8 +150,8 @@ def metrics(format: str = "dict") -> dict[str, list[dict[str, Any]]] | str:  # n
     many were no more than each bound.
 
     With ``format="prometheus"`` it is text as Prometheus reads it: ``mopslock_leases_held{kind="lease",…} 2``. There a
-    name has underscores, ``_seconds`` if it is in seconds and ``_total`` if it is a counter. Requests are those to
-    stores of your own: a keeper makes those to URLs.
+    name has underscores, ``_seconds`` if it is in seconds and ``_total`` if it is a counter. What keepers count
+    is asked of them, for a second at most; a keeper that has ended takes its counts along.
     """
     if format == "dict":
         return registry.read()
@@ -210,8 +244,9 @@ class _Counted:
 class Meter:
     """What one client does. It is called under the client's lock."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, *, renewals: bool = True) -> None:
+        """A keeper counts renewals itself."""
+        self._clock, self._renewals = clock, renewals
         self._counted: dict[int, _Counted] = {}  # claims, and sessions by their negative numbers
         self._sent: dict[int, int] = {}  # requests, and when
 
@@ -255,7 +290,7 @@ class Meter:
 
     def _renewed(self, one: _Counted) -> None:
         """What stands on a session is renewed by that."""
-        if one.renews:
+        if one.renews and self._renewals:
             ttl = one.ttl or DEFAULT_TTL.get(one.protocol, 0)
             if ttl > 0:
                 registry.record("renewal.left", (one.until - self._clock.mono()) / ttl, one.holds, one.protocol)

@@ -451,6 +451,11 @@ def keeper(*, python: bool = False) -> Keeper:
         return found
 
 
+def keepers() -> list[Keeper]:
+    """Those of this process that have not ended."""
+    return [found for found in list(_current.keepers.values()) if found.dead is None]
+
+
 def _in_child() -> None:
     for found in _current.keepers.values():
         found.forget()

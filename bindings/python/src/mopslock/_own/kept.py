@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, TypeVar
 from .. import _texts
 from .._future import Future
 from .._log import log
+from .._metrics import Meter, elsewhere
 from .._place import place_of
 from .._units import SECOND
 from ..errors import (
@@ -33,7 +34,7 @@ from ..errors import (
 from .base import LOOK, AnyClient, Begun, Claim, Deadline, Output, Until
 from .clock import System
 from .host import OwnHost
-from .keeper import Call, Keeper, Word, keeper
+from .keeper import Call, Keeper, Word, keeper, keepers
 from .threads import Timer, shared
 from .verbs import Action, Event
 
@@ -66,6 +67,22 @@ def fault(said: Call) -> MopslockError:
     return kind(text)
 
 
+def _counted() -> list[dict[str, Any]]:
+    answers = [one.ask(0, "counts") for one in keepers()]
+    return [one for answer in answers if answer.wait(LOOK) for one in _told(answer)]
+
+
+def _told(answer: Future[Call]) -> list[dict[str, Any]]:
+    try:
+        counted: list[dict[str, Any]] = answer.result().get("counted", [])
+    except MopslockError:  # it has ended just now
+        return []
+    return counted
+
+
+elsewhere.append(_counted)
+
+
 def _in_a_file(body: bytes) -> Output:
     fd, path = tempfile.mkstemp(prefix="mopslock-output-")
     with open(fd, "wb") as file:
@@ -78,6 +95,7 @@ class KeptClient(AnyClient):
 
     def __init__(self, url: str, keeper: Keeper, reopen: Callable[[], AnyClient]) -> None:
         super().__init__(url, System())
+        self.meter = Meter(self.clock, renewals=False)
         self.keeper, self.reopen = keeper, reopen
         self._number = keeper.attach(self)
         self._places: dict[int, list[int]] = {}  # of each claim: its word, and how often it was held

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgpack
 
+from .._metrics import registry
 from ..errors import (
     BadArgument,
     Closed,
@@ -207,6 +208,10 @@ class Serving:
     def take(self, number: int, message: Event, more: Mapping[str, Any]) -> None:
         """One message."""
         kind = message["kind"]
+        if kind in ("ping", "counts"):
+            counted = {"counted": registry.counted()} if kind == "counts" else {}
+            self.parent.say(number, {"kind": "done", "call": message.get("call", 0), **counted})
+            return
         if kind == "open":
             shared.workers.submit(lambda: self._open(number, message))
             return
