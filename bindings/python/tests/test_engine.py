@@ -19,13 +19,13 @@ import pytest
 import fork_jobs
 import mopslock
 from fork_jobs import TAKEN
-from mopslock import _code_cache, _engine, _wasm, stores
+from mopslock import _code_cache, _engine, _library, _wasm, stores
 from mopslock._hosts import host_of
 from mopslock._machine import Machine
 from mopslock._native import Native
 from mopslock._wasm import Guest
 from mopslock.errors import EngineFailed
-from ways import LIVES, SOON, forked, thread
+from ways import LIVES, SOON, forked, later, thread
 
 CONFIG = {"machine": "client", "own_store": True, "host": "h", "pid": "1", "seed": b"0123456789abcdef"}
 WOKE = {"mono": 1, "wall": 1, "kind": "woke"}
@@ -61,13 +61,14 @@ def wasmtime() -> Any:
 
 @pytest.fixture
 def lib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder in which engines are looked for, with nothing in it. Nothing is compiled yet, and nothing kept."""
+    """The folder in which engines are looked for, with nothing in it. Nothing is loaded yet, and nothing kept."""
     folder = tmp_path / "lib"
     folder.mkdir()
     monkeypatch.setenv("MOPSLOCK_LIB", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(_engine.VARIABLE, raising=False)
-    monkeypatch.setattr(_wasm, "_loaded", _wasm._Loaded())
+    for engine in (_wasm, _library):
+        monkeypatch.setattr(engine, "_loaded", engine._Loaded())
     return folder
 
 
@@ -310,20 +311,26 @@ def test_an_interrupt_inside_is_raised_and_ends_it(
 
 
 @pytest.mark.parametrize("engine", ["wasm"], indirect=True)
-def test_the_module_whose_memory_is_destroyed_ends_the_claims_of_its_store_alone(engine: str) -> None:
+def test_the_module_whose_memory_is_destroyed_ends_the_claims_of_its_store_alone(
+    engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
     store, other = stores.Memory(), stores.Memory()
-    with mopslock.lease(other, "n") as kept_on:
+    with mopslock.lease(other, "n", ttl=10 * LIVES) as kept_on:
         lease = mopslock.acquire(store, "n", ttl=LIVES)
         host: Any = host_of(store)
         guest: Any = host.client._machine._engine
         size = guest._compiled.memory_size(guest._context, guest._memory)
         ctypes.memset(guest._base() + 65536, 0xFF, size - 65536)
+        looked = threading.Event()
         host.client.post(lambda: host.client._step({"kind": "woke"}))
-        assert lease.lost.wait(SOON)
-        with pytest.raises(EngineFailed, match="the core has failed"):
-            lease.check()
+        host.client.post(looked.set)
+        assert looked.wait(SOON)
+        assert "the core has failed, and its machine is gone: wasm trap: out of bounds" in caplog.text
         with mopslock.lease(store, "m"):  # by a new one
             kept_on.check()
+        later(LIVES)  # nobody renews it
+        with pytest.raises(mopslock.LeaseLost):
+            lease.check()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
