@@ -74,11 +74,13 @@ from ._files import (
     Blob,
     Root,
     create_file,
+    is_file,
     list_files,
     open_file,
     overwrite_file,
     read_file,
     remove_file,
+    unkeepable,
     write_file,
 )
 from ._mops_store import BlobStore, Mops
@@ -185,7 +187,7 @@ def _status_of(error: BaseException) -> int:
 class Memory:
     """A store in this process's memory, for tests. It excludes no other process."""
 
-    creates = True
+    creates = orderly = True
 
     def __init__(self) -> None:
         self._objects: dict[str, Blob] = {}
@@ -234,7 +236,7 @@ class Directory:
     ``file://`` URLs do the same in a process of their own, which no GIL can stop. Use this class to start none.
     """
 
-    creates = True
+    creates = probes = True
 
     def __init__(self, root: str | os.PathLike[str], *, create: bool = True, keeper: bool = False) -> None:
         """The directory is made now, and never again. With ``create=False`` it must be there: use that where it is on
@@ -250,12 +252,24 @@ class Directory:
     def __reduce__(self) -> tuple[Any, ...]:
         return _open_directory, (self.root, self._root.make)
 
+    @property
+    def orderly(self) -> bool:
+        """Whether the directory lies on a file system of this machine alone, as far as is known yet."""
+        return self._root.is_local
+
+    @property
+    def stamp_unit_ns(self) -> int:
+        """A tick of the kernel's clock, or a second where times have no fractions."""
+        return TICK if self._root.is_fine else SECOND
+
     def get(self, key: str) -> Blob | None:
         """The file's beginning and its modification time."""
-        return self._root.ask(read_file, self._path(key))
+        return None if unkeepable(key) else self._root.ask(read_file, self._path(key))
 
     def open(self, key: str) -> BinaryIO | None:
         """The whole file."""
+        if unkeepable(key):
+            return None
         with contextlib.ExitStack() as opened:
             stream = self._root.ask(lambda: (file := open_file(self._path(key))) and opened.enter_context(file))
             opened.pop_all()
@@ -275,7 +289,7 @@ class Directory:
 
     def exists(self, key: str) -> bool:
         """Whether there is a file."""
-        return self._root.ask(os.path.isfile, self._path(key))
+        return not unkeepable(key) and self._root.ask(is_file, self._path(key))
 
     def delete(self, key: str) -> None:
         """Removes the file, and the directories that it leaves empty."""
@@ -283,6 +297,9 @@ class Directory:
 
     def list_page(self, prefix: str, after: str, count: int | None) -> list[tuple[str, int]]:
         """The first keys that begin with prefix and come after a key, in order, and when they were written."""
+        folder = prefix.rpartition("/")[0]
+        if "/" in prefix and unkeepable(folder):
+            return []
         return self._root.look(list_files, self.root, prefix, after, count)
 
     def list(self, prefix: str) -> Iterable[tuple[str, int]]:
@@ -293,10 +310,16 @@ class Directory:
         return Path(self.root).as_uri()
 
     def _path(self, key: str) -> str:
+        if why := unkeepable(key):
+            raise BadArgument(f"mopslock: a directory has no object {key!r}: {why}")
         return os.path.join(self.root, *key.split("/"))
 
     def __repr__(self) -> str:
         return f"Directory({self.root!r})"
+
+
+TICK = 16_000_000
+"""Nanoseconds: the coarsest step of the clock with which kernels stamp files."""
 
 
 def _open_directory(root: str, create: bool) -> Directory:
@@ -304,7 +327,8 @@ def _open_directory(root: str, create: bool) -> Directory:
 
 
 OF_DIRECTORY = (
-    "get", "open", "put", "overwrite", "create", "exists", "delete", "list", "list_page", "_directory_url",
+    "get", "open", "put", "overwrite", "create", "exists", "delete", "list", "list_page", "_directory_url", "creates",
+    "probes", "orderly", "stamp_unit_ns",
 )  # fmt: skip
 """What an Fsspec on a local directory takes from a Directory."""
 

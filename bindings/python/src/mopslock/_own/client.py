@@ -73,7 +73,7 @@ class Request:
         self.client, self.action, self.body = client, action, body
         limit = action["limit_ns"]
         self.last = now + LIMITS * limit  # when it is not waited for any more
-        self.limit = self.last if action["kind"] in READS else now + limit  # when it is not begun any more
+        self.limit: int = self.last if action["kind"] in READS else now + limit  # when it is not begun any more
         self.look = now + limit - limit // LOOKS  # when a thread looks whether it was answered
         self.on_time = False  # the last one that looked
         self.key: str = action["key"]
@@ -88,6 +88,11 @@ class Request:
         self.look = min(self.last, now + (limit // LOOKS if self.on_time else limit))
         return now >= self.last or (was_on_time and self.on_time)
 
+    def is_over(self) -> bool:
+        """Another may hold the name by now."""
+        now: int = self.client.clock.mono()
+        return now >= self.limit
+
     def start(self) -> None:
         """On a thread that goes on with it."""
         if self.client.is_under_way(self) and self.lane.take(self):
@@ -98,9 +103,9 @@ class Request:
         client = self.client
         request: Request | None = self
         while request is not None:
-            if client.is_under_way(request) and client.clock.mono() < request.limit:
-                answer, error = attempt(client.store, request.action, request.body)
-            else:  # nobody waits for it, or another may hold the name by now
+            if client.is_under_way(request) and not request.is_over():
+                answer, error = attempt(client.store, request.action, request.body, request.is_over)
+            else:  # or nobody waits for it
                 answer, error = unknown(request.action), None
             if (held_back := request.lane.leave(request)) is not None:
                 client.threads.soon(held_back.perform)
@@ -134,10 +139,11 @@ class Client(AnyClient):
         fields = {
             "machine": "client",
             "stamp_unit_ns": int(getattr(store, "stamp_unit_ns", 0)),
-            "boot": str(getattr(self.clock, "boot", "")),
+            "boot": str(getattr(self.clock, "boot", "")) if getattr(store, "orderly", False) is True else "",
             "own_store": able and getattr(store, "creates", False) is True,
             "no_create": not able,
             "no_list": not callable(getattr(store, "list", None)),
+            "probes": able and getattr(store, "probes", False) is True,
             "samples": getattr(store, "store_clock", False) is True,
             "in_flight": IN_FLIGHT,
             "host": (socket.gethostname().removesuffix(".local") or "unknown")[:256],

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._files import MOST
+from .._files import MOST, limit
 from .._log import is_interrupt, log
 from ..errors import StoreError
 from ..stores import class_of, retry_after_of
@@ -37,8 +37,10 @@ Said = tuple[Event, BaseException | None]
 """An answer, its keys in the core's order, and what the store raised."""
 
 
-def attempt(store: Any, action: Action, body: bytes | None) -> Said:
-    """One request. It ends with an answer whatever the store raises. body is that of a result."""
+def attempt(store: Any, action: Action, body: bytes | None, over: Callable[[], bool] | None = None) -> Said:
+    """One request. It ends with an answer whatever the store raises. body is that of a result, and over tells whether
+    it is too late to apply a write."""
+    limit.over = over
     try:
         kind = action["kind"]
         if kind in RESULTS:
@@ -53,6 +55,8 @@ def attempt(store: Any, action: Action, body: bytes | None) -> Said:
         if after:
             answer["retry_after_ns"] = after
         return answer, cause
+    finally:
+        limit.over = None
 
 
 def looked_at(error: BaseException) -> tuple[str, int, BaseException]:
