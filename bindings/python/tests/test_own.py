@@ -26,7 +26,21 @@ from mopslock._workers import Do
 from mopslock.status import Status
 from mopslock.stores import Memory
 from mopslock.terms import Terms
-from world import ACQUIRE, LATENCY, MARGIN, RELEASE, RENEW, TTL, FakeStore, Host, PlainStore, World, seconds, stamp
+from world import (
+    ACQUIRE,
+    LATENCY,
+    MARGIN,
+    RELEASE,
+    RENEW,
+    TTL,
+    FakeStore,
+    Host,
+    PlainStore,
+    World,
+    claim,
+    seconds,
+    stamp,
+)
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -65,6 +79,69 @@ def test_a_number_is_given_once(world: World) -> None:
     world.run(1)
     assert isinstance(world.error(look.future), errors.BadArgument)
     assert (lease.failure(), world.store.holder("n")) == (None, lease.holder)
+
+
+class TellingStore(FakeStore):
+    """It tells of what changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[str, Do]] = []
+
+    def watch(self, key: str, changed: Do) -> Do:
+        """Until stop is called."""
+        told = key, changed
+        self.told.append(told)
+        return lambda: self.told.remove(told)
+
+    def tell(self) -> None:
+        """Something has changed under each key."""
+        for _, changed in [*self.told]:
+            changed()
+
+
+def test_who_waits_where_changes_are_told_looks_when_one_is() -> None:
+    world = World(store := TellingStore())
+    held = world.lease()
+    host = world.host()
+    waiting = host.begin_acquire("n", Terms(), FOREVER, None)
+    world.settle()
+    world.run(60, lambda: bool(store.told))
+    assert all(key.startswith("n/") for key, _ in store.told)
+    world.run(0.2)
+    store.asked()
+    world.settle()
+    assert store.asked() == [], "not before the next poll"
+    store.tell()
+    world.run(0.05)
+    assert store.asked(), "but at once when there is something to see"
+    world.result(held.finish())
+    store.tell()
+    released = world.clock.now
+    lease = claim(world.result(waiting))
+    assert world.clock.now - released < SECOND // 10
+    late = [*store.told]
+    world.result(lease.finish())
+    world.settle()
+    assert store.told == [], "who waits for nothing watches nothing"
+    for _, changed in late:
+        changed()
+    world.run(5)
+    assert host.client.claims == {}
+
+
+def test_a_store_that_cannot_watch_is_read_now_and_then(world: World) -> None:
+    store = world.store = TellingStore()
+    store.watch = refuse  # type: ignore[method-assign]
+    held = world.lease()
+    waiting = world.host().begin_acquire("n", Terms(), FOREVER, None)
+    world.run(10)
+    world.result(held.finish())
+    world.result(waiting, 60)
+
+
+def refuse(key: str, changed: Do) -> Do:
+    raise OSError("no watches left")
 
 
 # What ends a lease.
@@ -407,8 +484,9 @@ class AtOnce:
         return self._lanes[transfer]
 
 
-def test_the_callers_future_has_the_lease_however_soon_it_is_held() -> None:
+def test_the_callers_future_has_the_lease_however_soon_it_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lease lets go of that future then."""
+    monkeypatch.setattr(client, "NAP", SECOND)  # nobody else wakes it
     store = Memory()
     host = OwnHost(store, Client(store, System(), AtOnce()))
     lease = host.begin_acquire("n", Terms(protocol="lastwriter"), 0, None).result()

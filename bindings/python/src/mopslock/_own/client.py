@@ -30,6 +30,7 @@ from .base import LOOK, AnyClient, Claim, Deadline, Output
 from .clock import Clock
 from .threads import Lane, Sleeper, Timer
 from .verbs import NEVER, READS, REQUESTS, RESULTS, Action, Event, attempt, can, unknown
+from .watches import Watches
 
 IN_FLIGHT = 32
 """Requests of one store under way at once, without transfers."""
@@ -124,6 +125,7 @@ class Client(AnyClient):
         self._machine: Machine | None = None
         self._stepping = threading.Lock()  # held by threads of ours alone
         self._stepper = 0  # which of them
+        self._watches = Watches(store, threads.soon, self.post)
         self._inbox: queue.SimpleQueue[Do] = queue.SimpleQueue()
         self._called = False  # a thread is on its way to the inbox
         self._under_way: dict[int, Request] = {}
@@ -145,6 +147,7 @@ class Client(AnyClient):
             "no_list": not callable(getattr(store, "list", None)),
             "probes": able and getattr(store, "probes", False) is True,
             "samples": getattr(store, "store_clock", False) is True,
+            "watches": callable(getattr(store, "watch", None)),
             "in_flight": IN_FLIGHT,
             "host": (socket.gethostname().removesuffix(".local") or "unknown")[:256],
             "pid": str(os.getpid()),
@@ -300,6 +303,7 @@ class Client(AnyClient):
         machine, self._machine, self._seed = self._machine, None, b""
         self._under_way = {}  # what has begun keeps its place in the lane, and its answer is told to nobody
         self._wake = self._limit = NEVER
+        self._watches.end_all()
         if machine is not None:
             machine.drop()
         for claim, begun in self._strand(error):
@@ -353,8 +357,15 @@ class Client(AnyClient):
                     more, event = True, WOKE
                 elif kind == "abandon":
                     self._inbox.put(partial(self._abandon, action["request"]))
+                elif kind == "watch":
+                    self._watches.begin(action["key"], self._changed)
+                elif kind == "unwatch":
+                    self._watches.end(action["key"])
                 else:
                     self._tell(action)
+
+    def _changed(self, key: str) -> None:
+        self._step({"kind": "changed", "key": key})
 
     def _abandon(self, number: int) -> None:
         """Nobody wants it any more. What only reads is answered at once, so that many that hang keep no slot."""
