@@ -25,7 +25,7 @@ import mopslock
 from mopslock import aio
 from mopslock._hosts import host_of
 from mopslock.stores import Memory
-from ways import until
+from ways import thread, until
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # nor begun
 
@@ -65,10 +65,10 @@ def callers(frame: FrameType | None) -> Iterator[CodeType]:
 
 
 class Interrupter:
-    """Raises before the nth bytecode of the package that runs on this thread."""
+    """Raises before the nth bytecode of the package that runs on this thread, or calls a handler there."""
 
-    def __init__(self, n: int) -> None:
-        self.left, self.delivered, self.where = n, False, ""
+    def __init__(self, n: int, handler: Callable[[], object] | None = None, edges: set[str] = EDGES) -> None:
+        self.left, self.delivered, self.where, self._handler, self._edges = n, False, "", handler, edges
 
     def __call__(self, frame: FrameType, event: str, _: object) -> Any:
         """A function begins. What a finalizer raises is raised to nobody."""
@@ -78,7 +78,7 @@ class Interrupter:
         if not ours or any(one.co_name == "__del__" for one in chain):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        every, before = os.path.basename(code.co_filename) in EDGES, "RESUME"
+        every, before = os.path.basename(code.co_filename) in self._edges, "RESUME"
 
         def local(frame: FrameType, event: str, _: object) -> Any:
             nonlocal before
@@ -98,7 +98,9 @@ class Interrupter:
         sys.settrace(None)
         self.delivered = True
         self.where = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name} {opcodes.at(frame)}"
-        raise Interrupt(self.where)
+        if self._handler is None:
+            raise Interrupt(self.where)
+        self._handler()
 
 
 @contextlib.contextmanager
@@ -110,9 +112,9 @@ def traced(interrupter: Interrupter) -> Iterator[None]:
         sys.settrace(None)
 
 
-def interrupted(n: int, do: Callable[[], object]) -> Interrupter:
+def interrupted(n: int, do: Callable[[], object], edges: set[str] = EDGES) -> Interrupter:
     """Does it, and interrupts it there."""
-    interrupter = Interrupter(n)
+    interrupter = Interrupter(n, edges=edges)
     with contextlib.suppress(Interrupt), traced(interrupter):
         do()
     return interrupter
@@ -265,17 +267,87 @@ def test_a_release_that_is_interrupted_twice_is_made_by_the_finalizer(kind: str,
     assert n > 5
 
 
-def test_an_interrupted_release_of_a_limiters_permit_can_be_made_again() -> None:
+def use_block(limiter: Any) -> None:
+    with limiter.permit("n", capacity=2):
+        pass
+
+
+def use_holder(limiter: Any) -> None:
+    with limiter.holder() as holder, holder.permit("n", capacity=2):
+        pass
+
+
+def use_without_block(limiter: Any) -> None:
+    limiter.acquire("n", capacity=2, wait=0).release()
+    _ = limiter.acquire("n", capacity=2, wait=0)
+    limiter.down()
+
+
+def use_in_vain(limiter: Any) -> None:
+    owner = limiter.holder()
+    with owner, owner.permit("n", capacity=2), contextlib.suppress(mopslock.Full):
+        limiter.acquire("n", capacity=1, wait=1e-9)
+
+
+LIMITED = pytest.mark.parametrize(
+    "use", [use_block, use_holder, use_without_block, use_in_vain], ids=lambda use: use.__name__
+)
+
+
+@LIMITED
+def test_an_interrupt_leaves_nothing_held_in_a_limiter(use: Any) -> None:
     limiter = mopslock.Limiter()
+    use(limiter)
     for n in itertools.count():
-        permit = limiter.acquire("n", capacity=1, wait=0)
-        interrupter = interrupted(n, permit.release)
+        interrupter = interrupted(n, lambda: use(limiter), set())
         if not interrupter.delivered:
             break
-        with contextlib.suppress(mopslock.OutOfBuckets):  # it was given back before the interrupt came
-            permit.release()
-        assert limiter.held("n") == 0, interrupter.where
-    assert n > 5
+        until(lambda: (limiter.held("n"), limiter.waiting("n")) == (0, 0))
+        with limiter.permit("n", capacity=1) as permit:  # the core knows of no other, either
+            assert permit.total == 1, interrupter.where
+    assert n > 50
+
+
+@LIMITED
+def test_a_signals_handler_may_use_the_limiter_that_it_interrupts(use: Any) -> None:
+    limiter = mopslock.Limiter()
+    use(limiter)
+    for n in itertools.count():
+        holder, ended = limiter.holder(), list[int]()
+        held = holder.acquire("n", capacity=2)
+
+        def handler(holder: Any = holder, held: Any = held, ended: list[int] = ended) -> None:
+            held.release()
+            with contextlib.suppress(mopslock.Full):  # which it is while the limiter itself was interrupted
+                limiter.acquire("n", capacity=9, wait=None).release()
+            ended.append(holder.down())
+
+        interrupter = Interrupter(n, handler)
+        with traced(interrupter):
+            use(limiter)
+        if not interrupter.delivered:
+            break
+        assert len(ended) == 1
+        with limiter.permit("n", capacity=1) as permit:
+            assert permit.total == 1, interrupter.where
+    assert n > 50
+
+
+def test_an_interrupted_release_lets_others_in() -> None:
+    """And it can be made again, if it had not begun."""
+    limiter = mopslock.Limiter()
+    for n in itertools.count():
+        permit, others = limiter.acquire("n", capacity=1), list[Any]()
+        with thread(lambda: others.append(limiter.acquire("n", capacity=1))):  # noqa: B023
+            until(lambda: limiter.waiting("n") == 1)
+            interrupter = interrupted(n, permit.release)
+            if permit._grant.held:
+                permit.release()
+        assert [other.total for other in others] == [1]
+        until(lambda: limiter.held("n") == 0)
+        if not interrupter.delivered:
+            break
+    assert n > 20
 
 
 # Tasks: each is cancelled at each of its awaits, while it waits and when what it waits for has just come.

@@ -13,13 +13,20 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest import mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mopslock
-from mopslock import _limits, aio
+from mopslock import aio
+from mopslock._limiter import ThreadBell
+from mopslock._limits import LEAST_SWEEP, Engine, Grant, PermitOwner
+from mopslock._permit_request import PermitRequest
 from ways import SOON, forked, thread, until
 
 Limiter = mopslock.Limiter
@@ -100,14 +107,15 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"capacity": 0}, "capacity 0"), ({"capacity": True}, "capacity True"), ({"capacity": 1 << 32}, "capacity"),
     ({"capacity": 1, "width": 65537}, "width 65537"), ({"capacity": 1, "weight": 0}, "weight 0"),
     ({"capacity": 1.5, "width": -1}, "capacity 1.5.*width -1"),
+    ({"capacity": 1 << 20, "width": 1 << 16, "weight": 1 << 32}, "weight 4294967296"),
 ]  # fmt: skip
 
 
 def test_what_cannot_be_so_is_said_at_once(limiter: Limiter) -> None:
-    for given, said in BAD:
+    for options, said in BAD:
         for ask in (limiter.permit, limiter.acquire, limiter.try_acquire, limiter.holder().acquire):
             with pytest.raises(mopslock.BadArgument, match=said):
-                ask("n", **given)
+                ask("n", **options)
     names: list[Any] = ["a\0b", "\ud800", 7]
     for make in (limiter, aio.Limiter(of=limiter)):
         for name in names:
@@ -139,16 +147,6 @@ async def test_a_thousand_tasks_that_wait_cost_no_threads() -> None:
         permit = await done
         assert (permit.total, limiter.held("n")) == (1, 1)
         permit.release()
-
-
-async def test_fifo_lets_no_call_overtake() -> None:
-    limiter = aio.Limiter(fifo=True)
-    first = await limiter.acquire("n", capacity=2)
-    task = asyncio.create_task(limiter.acquire("n", capacity=2, weight=2))
-    await waiting(limiter, 1)
-    assert await limiter.try_acquire("n", capacity=2) is None, "there is room, and somebody was before"
-    first.release()
-    assert (await task).total == 2
 
 
 # Whose permits are.
@@ -224,47 +222,103 @@ async def test_a_holder_outlives_its_users_and_ends_its_waits() -> None:
     assert [type(end) for end in ends] == [mopslock.Cancelled] * 4
 
 
+# In line.
+
+VIEWS = st.builds(PermitRequest, capacity=st.integers(3, 4), width=st.integers(1, 2), weight=st.integers(1, 3))
+ASKS = st.tuples(st.just("ask"), st.integers(0, 2), VIEWS, st.booleans())
+ENDS = st.tuples(st.just("give_back"), st.integers(0, 9)) | st.tuples(st.just("down"), st.integers(0, 2))
+
+
+class Beside:
+    """An engine beside an oracle: what is held, and a line, in two lists."""
+
+    def __init__(self, fifo: bool) -> None:
+        self.engine, self.fifo = Engine(fifo=fifo), fifo
+        self.owners = [PermitOwner(self.engine) for _ in range(3)]
+        self.held, self.line, self.told, self.telling = list[Grant](), list[Grant](), list[Grant](), list[Grant]()
+
+    def has_room(self, grant: Grant) -> bool:
+        return weight(self.held) + grant.request.weight <= grant.request.limit
+
+    def ask(self, owner: int, request: PermitRequest, waits: bool) -> None:
+        grant = Grant(self.owners[owner].grants, "n", request)
+        let_in = self.has_room(grant) and not (self.fifo and self.line)
+        tell = (lambda: self.told.append(grant)) if waits else None
+        assert self.engine.attempt(self.owners[owner], grant, tell) == let_in
+        if let_in or waits:
+            (self.held if let_in else self.line).append(grant)
+        else:
+            assert self.engine.give_back(grant) == 0
+
+    def over(self, gone: list[Grant]) -> int:
+        freed = weight(self.held) - weight(one for one in self.held if one not in gone)
+        self.telling += [grant for grant in gone if grant in self.line]
+        self.held, self.line = ([one for one in some if one not in gone] for some in (self.held, self.line))
+        for grant in list(self.line):
+            if self.has_room(grant):
+                self.line.remove(grant)
+                self.held.append(grant)
+                self.telling.append(grant)
+            elif self.fifo:
+                break
+        return freed
+
+    def give_back(self, number: int) -> None:
+        for grant in (self.held + self.line)[number : number + 1]:
+            assert self.engine.give_back(grant) == self.over([grant])
+            assert self.engine.give_back(grant) == 0
+
+    def down(self, number: int) -> None:
+        owner, self.owners[number] = self.owners[number], PermitOwner(self.engine)
+        assert owner.down() == self.over([one for one in self.held + self.line if one.among is owner.grants])
+
+    def look(self) -> None:
+        name = self.engine.look("n")
+        if name is not None:
+            assert (list(name.line), name.held, name.holds) == (self.line, weight(self.held), weight(self.held))
+        assert all(grant.held == (grant in self.held) for grant in self.held + self.line)
+        assert set(self.told) == set(self.telling)
+
+
+def weight(grants: Iterable[Grant]) -> int:
+    return sum(grant.request.weight for grant in grants)
+
+
+@given(st.booleans(), st.lists(ASKS | ENDS, max_size=40))
+def test_who_holds_and_who_waits_is_as_an_oracle_says(fifo: bool, steps: list[Any]) -> None:
+    beside = Beside(fifo)
+    for what, *asked in steps:
+        getattr(beside, what)(*asked)
+        beside.look()
+
+
+def test_holders_are_as_many_as_there_are(limiter: Limiter) -> None:
+    """A machine of the core knows 1,024."""
+    holders = [limiter.holder() for _ in range(1100)]
+    for holder in holders:
+        holder.acquire("n", capacity=1100, wait=0)
+    assert [holder.down() for holder in holders] == [1] * 1100
+
+
 # Giving up.
 
 
-def test_an_interrupt_leaves_nothing_held_and_no_waiter(limiter: Limiter) -> None:
-    """As an interrupt does: what the waiter has in hand raises, in the very instant of a grant or before."""
-    begin = _limits.PendingAcquires.begin
-    takers: tuple[Any, ...] = (limiter, limiter.holder())
-    for taker, granted in itertools.product(takers, (False, True)):
+def test_an_interrupted_wait_leaves_nothing_held_and_no_waiter(limiter: Limiter) -> None:
+    """The interrupt comes in the very instant of a grant, or before."""
+    holder = limiter.holder()  # which lives on
+    for taker, granted in itertools.product((limiter, holder), (False, True)):
         with limiter.permit("n", capacity=1) as first:
 
-            def interrupted(waits: Any, *given: Any, granted: bool = granted, first: Any = first) -> None:
-                begin(waits, *given)
+            def interrupted(*_: object, granted: bool = granted, first: Any = first) -> None:
+                assert limiter.waiting("n") == 1
                 if granted:
                     first.release()
-                    assert given[-1].wait(SOON)
-                else:
-                    until(lambda: limiter.waiting("n") == 1)
+                    assert limiter.held("n") == 1
                 raise KeyboardInterrupt
 
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(_limits.PendingAcquires, "begin", interrupted)
-                with pytest.raises(KeyboardInterrupt):
-                    taker.acquire("n", capacity=1)
-            until(lambda: limiter.waiting("n") == 0)
-            gc.collect()
-        until(lambda: (limiter.waiting("n"), limiter.held("n")) == (0, 0))
-
-
-def test_a_grant_without_a_caller_is_given_back(limiter: Limiter) -> None:
-    """The event was on its way when the waiter gave up."""
-    engine, holder = limiter._engine(), limiter.holder()
-    permit = holder.acquire("n", capacity=1)
-    grant = mopslock.LimiterPermit(engine, "n", permit.request, holder)
-    event, _ = engine.api.event()
-    event.member, event.held = permit._handle.value, 1
-    into = _limits.Granted()
-    into.cancel()
-    engine.waits._heard(event, grant, into)
-    assert limiter.held("n") == 0
-    with pytest.raises(mopslock.OutOfBuckets):
-        permit.release()
+            with mock.patch.object(ThreadBell, "wait", interrupted), pytest.raises(KeyboardInterrupt):
+                taker.acquire("n", capacity=1)
+            assert (limiter.waiting("n"), limiter.held("n")) == (0, 0 if granted else 1)
 
 
 async def test_a_task_that_is_cancelled_in_the_instant_of_a_grant_leaves_nothing() -> None:
@@ -337,18 +391,13 @@ def test_what_vanishes_is_given_back_and_said_aloud(limiter: Limiter, caplog: py
     assert 'permit of "n" has vanished' in caplog.text
 
 
-def test_a_limiter_that_vanishes_leaves_no_thread() -> None:
-    def threads() -> int:
-        gc.collect()
-        return sum(made.name == "mopslock-limiter" for made in threading.enumerate())
-
-    until(lambda: threads() == 0)
-    limiter = Limiter()
-    with limiter.permit("n", capacity=1), pytest.raises(mopslock.Full):
-        limiter.acquire("n", capacity=1, wait=0.001)
-    assert threads() == 1
-    del limiter
-    until(lambda: threads() == 0)
+def test_names_are_forgotten_of_which_nothing_is_held(limiter: Limiter) -> None:
+    kept = limiter.acquire("kept", capacity=2)
+    for n in range(2 * LEAST_SWEEP):
+        limiter.acquire(f"n{n}", capacity=1).release()
+    assert (limiter.counters("kept"), limiter.counters("n0"), limiter.counters(f"n{n}")) == ([1], [], [0])
+    assert len(limiter._engine.names) <= LEAST_SWEEP
+    kept.release()
 
 
 # fork.

@@ -233,19 +233,6 @@ class Api:
         self.last_reason: Any = declare(quick.mopslock_last_reason)
         self.last_class: Any = declare(quick.mopslock_last_class)
         self.last_error: Any = declare(quick.mopslock_last_error, c_char_p, c_size_t)
-        self._limiter(quick)
-
-    def _limiter(self, quick: Any) -> None:
-        h, s, u, out = c_uint64, c_char_p, c_uint32, c_void_p
-        self.limiter_new: Any = declare(quick.mopslock_limiter_new, c_int, out)
-        self.limiter_free: Any = declare(quick.mopslock_limiter_free, h)
-        self.limiter_holder: Any = declare(quick.mopslock_limiter_holder, h, out)
-        self.limiter_holder_free: Any = declare(quick.mopslock_limiter_holder_free, h, out)
-        self.limiter_acquire: Any = declare(quick.mopslock_limiter_acquire, h, s, u, u, u, c_int64, h, out, out)
-        self.limiter_release: Any = declare(quick.mopslock_limiter_release, h)
-        self.limiter_held: Any = declare(quick.mopslock_limiter_held, h, s, out, out)
-        self.limiter_counters: Any = declare(quick.mopslock_limiter_counters, h, s, out, c_size_t, out)
-        self.begin_limiter: Any = declare(quick.mopslock_begin_limiter_acquire, h, s, u, u, u, c_int64, h, out)
 
     def open_store(self, url: str, timeout_ns: int) -> int:
         """A host's handle."""

@@ -9,13 +9,69 @@ from typing import Any
 
 from . import _limiter, _texts
 from ._duration import Duration, waiting
-from ._limiter import LimiterPermit, abandon
-from ._limits import Engine, Granted, PermitOwner, full
-from ._loop import outcome
+from ._limiter import Counting, LimiterPermit, Taker
+from ._limits import PermitOwner
 from ._permit_request import PermitRequest
+from ._units import SECOND
+from .errors import Full
 
 
-class Limiter:
+class TaskBell:
+    """Wakes a task that waits."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rung = self._loop.create_future()
+
+    def ring(self) -> None:
+        """Wakes it; a second time does nothing. RuntimeError: its loop was closed."""
+        self._loop.call_soon_threadsafe(self._set)
+
+    def _set(self) -> None:
+        if not self._rung.done():
+            self._rung.set_result(None)
+
+    async def wait(self, wait_ns: int) -> None:
+        """Waits until it rings, or the wait is over."""
+        over = self._loop.call_later(wait_ns / SECOND, self._set) if wait_ns > 0 else None
+        try:
+            if wait_ns:
+                await self._rung
+        finally:
+            if over is not None:
+                over.cancel()
+
+
+class Taking(Taker):
+    """What Limiter and LimiterHolder have in common."""
+
+    def permit(
+        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
+    ) -> LimiterPermitting:
+        """As mopslock.Limiter.permit, for ``async with``."""
+        _texts.encode("name", name)
+        return LimiterPermitting(self, name, PermitRequest(capacity, width, weight), waiting(wait))
+
+    async def acquire(
+        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
+    ) -> LimiterPermit:
+        """As mopslock.Limiter.acquire."""
+        return await self._taken(name, PermitRequest(capacity, width, weight), waiting(wait))
+
+    async def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
+        """As mopslock.Limiter.try_acquire."""
+        try:
+            return await self.acquire(name, capacity=capacity, width=width, weight=weight, wait=0)
+        except Full:
+            return None
+
+    async def _taken(self, name: str, request: PermitRequest, wait_ns: int) -> LimiterPermit:
+        if not self._engine.names:  # it takes its time to load the core
+            await asyncio.to_thread(self._engine.load)
+        return await self._take(name, request, wait_ns, TaskBell())
+
+
+class Limiter(Taking, Counting):
     """mopslock.Limiter for tasks::
 
         limiter = mopslock.aio.Limiter()
@@ -27,136 +83,52 @@ class Limiter:
     task that is cancelled while it waits leaves nothing held. ``of`` is a mopslock.Limiter to share permits with, for
     programs that also have threads; then that limiter's ``fifo`` counts.
 
-    A wait never blocks the loop. The first permit of a process loads the library, on another thread.
+    A wait never blocks the loop. The first permit loads the core, on another thread.
     """
 
     def __init__(self, fifo: bool = False, *, of: _limiter.Limiter | None = None) -> None:
         self._of = of if of is not None else _limiter.Limiter(fifo)
-        self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], PermitOwner] = weakref.WeakKeyDictionary()
+        self._engine = self._of._engine
+        self._tasks: weakref.WeakKeyDictionary[Any, PermitOwner] = weakref.WeakKeyDictionary()
 
-    async def _engine(self) -> Engine:
-        made = self._of._made
-        return made if made is not None else await asyncio.to_thread(self._of._engine)
-
-    async def _own(self) -> PermitOwner:
-        """This task's holder. Only the table of tasks refers to it, so it ends with the task at the latest."""
-        engine, task = await self._engine(), asyncio.current_task()
+    def _owner(self) -> PermitOwner:
+        """This task's. Only the table of tasks refers to it, so it ends with the task at the latest."""
+        task = asyncio.current_task()
         assert task is not None
         owner = self._tasks.get(task)
-        if owner is None or not owner.handle:
-            owner = self._tasks[task] = PermitOwner(engine)
+        if owner is None or owner.ended:
+            owner = self._tasks[task] = PermitOwner(self._engine)
             task.add_done_callback(self._ended)
         return owner
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         owner = self._tasks.pop(task, None)
-        if owner is not None:
-            owner.vanish(aloud=False)
-
-    def permit(
-        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
-    ) -> LimiterPermitting:
-        """As mopslock.Limiter.permit, for ``async with``."""
-        return LimiterPermitting(self, None, name, PermitRequest(capacity, width, weight), wait)
-
-    async def acquire(
-        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
-    ) -> LimiterPermit:
-        """As mopslock.Limiter.acquire."""
-        request, wait_ns = PermitRequest(capacity, width, weight), waiting(wait)
-        return await self._take(await self._own(), None, name, request, wait_ns)
-
-    async def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
-        """As mopslock.Limiter.try_acquire."""
-        request = PermitRequest(capacity, width, weight)
-        return self._of._try(await self._own(), None, name, request)
-
-    def release(self, permit: LimiterPermit) -> None:
-        """As permit.release(). It never waits."""
-        permit.release()
+        if owner is not None and self._engine.mine():
+            owner.down()
 
     def down(self) -> int:
         """Gives back everything that this task holds, as its end does, and returns how many permits that were."""
         task = asyncio.current_task()
         owner = self._tasks.get(task) if task is not None else None
-        return owner.down() if owner is not None and self._of._engine().mine() else 0
+        return owner.down() if owner is not None and self._engine.mine() else 0
 
     def holder(self) -> LimiterHolder:
         """As mopslock.Limiter.holder: an owner of permits that ends when you end it, for ``async with``."""
-        return LimiterHolder(self)
-
-    def held(self, name: str) -> int:
-        """As mopslock.Limiter.held."""
-        return self._of.held(name)
-
-    def waiting(self, name: str) -> int:
-        """As mopslock.Limiter.waiting."""
-        return self._of.waiting(name)
-
-    def counters(self, name: str) -> list[int]:
-        """As mopslock.Limiter.counters."""
-        return self._of.counters(name)
-
-    async def _take(
-        self, owner: PermitOwner, keeps: object, name: str, request: PermitRequest, wait_ns: int
-    ) -> LimiterPermit:
-        engine = await self._engine()
-        grant = LimiterPermit(engine, name, request, keeps)
-        if engine.attempt(owner, grant):
-            return grant
-        if wait_ns:
-            into = Granted()
-            try:
-                engine.waits.begin(owner, grant, wait_ns, into)
-                if await outcome(into, lambda: abandon(into, grant)):
-                    return grant
-            except BaseException:  # cancelled, perhaps in the instant in which it was granted
-                abandon(into, grant)
-                raise
-        raise full(grant)
-
-    def __reduce__(self) -> Any:
-        raise TypeError("a limiter is this process's own; for one that processes share see mopslock.aio.permit")
+        return LimiterHolder(self._of.holder())
 
 
-class LimiterHolder:
+class LimiterHolder(Taking):
     """mopslock.LimiterHolder, whose waits can be awaited."""
 
-    def __init__(self, limiter: Limiter) -> None:
-        self._limiter = limiter
-        self._holder: _limiter.LimiterHolder | None = None
-        self._over = False
+    def __init__(self, holder: _limiter.LimiterHolder) -> None:
+        self._holder, self._engine = holder, holder._engine
 
-    async def _own(self) -> PermitOwner:
-        await self._limiter._engine()
-        if self._holder is None:
-            self._holder = self._limiter._of.holder()
-            if self._over:
-                self._holder.down()
-        return self._holder._owner
-
-    def permit(
-        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
-    ) -> LimiterPermitting:
-        """As Limiter.permit, for this holder."""
-        return LimiterPermitting(self._limiter, self, name, PermitRequest(capacity, width, weight), wait)
-
-    async def acquire(
-        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
-    ) -> LimiterPermit:
-        """As Limiter.acquire, for this holder."""
-        request, wait_ns = PermitRequest(capacity, width, weight), waiting(wait)
-        return await self._limiter._take(await self._own(), self, name, request, wait_ns)
-
-    async def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
-        """As Limiter.try_acquire, for this holder."""
-        request = PermitRequest(capacity, width, weight)
-        return self._limiter._of._try(await self._own(), self, name, request)
+    def _owner(self) -> PermitOwner:
+        return self._holder._owner()
 
     def down(self) -> int:
         """As mopslock.LimiterHolder.down."""
-        self._over = True
-        return self._holder.down() if self._holder is not None else 0
+        return self._holder.down()
 
     async def __aenter__(self) -> Any:
         return self
@@ -164,38 +136,23 @@ class LimiterHolder:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        self._over = True
-        if self._holder is not None:
-            self._holder.__exit__(kind, error, at)
-
-    def __reduce__(self) -> Any:
-        raise TypeError("a holder of a limiter is this process's own")
+        self._holder.__exit__(kind, error, at)
 
 
 class LimiterPermitting:
     """What Limiter.permit returns. Enter it as often as you like, even within itself and in many tasks."""
 
-    def __init__(
-        self, limiter: Limiter, holder: LimiterHolder | None, name: str, request: PermitRequest, wait: Duration | None
-    ) -> None:
-        _texts.encode("name", name)
-        self._limiter, self._holder, self._name, self._request = limiter, holder, name, request
-        self._wait_ns = waiting(wait)
-        self._inside: weakref.WeakKeyDictionary[asyncio.Task[Any], list[LimiterPermit]] = weakref.WeakKeyDictionary()
+    def __init__(self, taking: Taking, name: str, request: PermitRequest, wait_ns: int) -> None:
+        self._taking, self._asked = taking, (name, request, wait_ns)
+        self._inside: weakref.WeakKeyDictionary[Any, list[LimiterPermit]] = weakref.WeakKeyDictionary()
 
     async def __aenter__(self) -> LimiterPermit:
-        limiter, holder = self._limiter, self._holder
-        owner = await (limiter._own() if holder is None else holder._own())
-        permit = await limiter._take(owner, holder, self._name, self._request, self._wait_ns)
-        task = asyncio.current_task()
-        assert task is not None
-        self._inside.setdefault(task, []).append(permit)
+        permit = await self._taking._taken(*self._asked)
+        self._inside.setdefault(asyncio.current_task(), []).append(permit)
         return permit
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        task = asyncio.current_task()
-        entered = self._inside.get(task, []) if task is not None else []
-        if entered:
-            entered.pop().__exit__(kind, error, at)
+        if stack := self._inside.get(asyncio.current_task()):
+            stack.pop().__exit__(kind, error, at)

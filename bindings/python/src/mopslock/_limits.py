@@ -1,254 +1,282 @@
-"""The library's limiter as Python drives it. A try is one call, a wait is a begun call, and one thread hears of all
-waits.
+"""The limiter's engine: whose permits are, and who waits for some. How many of a name are held, and whether there is
+room for more, is for the core to say: each name has a machine ``buckets``, whose only holder is this process.
 
-No thread of Python waits inside the library. So a blocked caller can be interrupted, and thousands of tasks that wait
-cost no thread each.
+No thread belongs to it: a call is made by its caller's thread, and hands what it gives back to the callers in line.
+
+The main thread can be interrupted after any call. What it leaves half done is done by the next call of any thread: a
+grant that is over stays in a queue until it was given back, and a machine that holds more than its name's grants do,
+after a step whose answer was lost, has the rest taken from it.
 """
 
 from __future__ import annotations
 
-import ctypes
+import _thread
+import itertools
 import os
 import sys
 import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 
-from . import _abi, _library, _texts
-from ._abi import Code
-from ._future import Future
+from . import _texts
 from ._log import log
-from ._notify import begin_thread, notifier
-from ._permit_request import PermitRequest
-from ._units import FOREVER
-from .errors import Cancelled, Forked, Full
+from ._machine import Machine
+from ._permit_request import MOST_LIMIT, PermitRequest
+from .errors import Cancelled, Forked, Full, NotAcquired
 
-Granted = Future[bool]
+LEAST_SWEEP = 64
+"""How many names there are before we look which of them can be forgotten."""
 
-ENDED = (Code.EENDED, Code.EHANDLE)
-"""What the library says of a holder that has ended."""
+_NOW: dict[str, str | int] = {"mono": 0, "wall": 0}  # buckets know no time
 
 
+@dataclass(slots=True, eq=False)
 class Grant:
-    """Some permits of a name, once they are granted. If the object is forgotten it gives them back, unless an explicit
-    holder has them."""
+    """Permits that were asked for, and are waited for or held."""
 
-    __slots__ = ("__weakref__", "_engine", "_handle", "_keeps", "held", "name", "request")
+    among: set[Grant]  # all of its owner's
+    name: str
+    request: PermitRequest
+    at: Name | None = None
+    held: bool = False
+    total: int = 0  # how many permits all callers held: with these, or when there was no room
+    tell: Callable[[], object] = bool  # a caller that waits: it has them, or its wait is over
 
-    def __init__(self, engine: Engine, name: str, request: PermitRequest, keeps: object) -> None:
-        """keeps is the explicit holder, so that it lives at least as long; or None."""
-        self._engine, self.name, self.request, self._keeps = engine, name, request, keeps
-        self._handle = ctypes.c_uint64()  # the library writes it, so an interrupted caller still has it by this object
-        self.held = 0
 
-    def give_back(self) -> bool:
-        """Whether there was anything to give back. Any thread may call it; one call succeeds."""
-        freed = bool(self._handle.value) and self._engine.release(self._handle.value)
-        self._handle = ctypes.c_uint64()  # last: a call that was interrupted in here may begin again
-        return freed
+class Name:
+    """One name: what is held, and the line of those that wait."""
 
-    def __del__(self) -> None:
-        if (
-            self._keeps is None
-            and self._handle.value
-            and self._engine.mine()
-            and not sys.is_finalizing()
-            and self.give_back()
-        ):
-            name, weight = self.name, self.request.weight
-            notifier.forgotten(lambda: vanished("permit", weight, name))
+    __slots__ = ("counters", "held", "holds", "line", "machine", "most")
+
+    def __init__(self) -> None:
+        self.machine = Machine({"machine": "buckets", "protocol": "strict", "seed": os.urandom(16)})
+        self.holds: int | None = 0  # what the machine holds: None from before a step until its answer was read
+        self.held = 0  # what grants hold
+        self.counters = b"[]"
+        self.line: dict[Grant, int] = {}  # in order of arrival: how much may be held while there is room for it
+        self.most = -1  # while more than that is held, there is room for none in the line
+
+    def take(self, grant: Grant) -> bool:
+        """Lets the grant have its permits, if there is room."""
+        self.settle()
+        view = grant.request
+        asked = {"capacity": view.capacity, "width": view.width, "weight": view.weight}
+        if self._step({**_NOW, "kind": "acquire", **asked}) != "granted":
+            return False
+        grant.held, self.held = True, self.held + view.weight  # no call stands between these two
+        grant.total = self.held
+        return True
+
+    def settle(self) -> None:
+        """Takes from the machine what no grant holds."""
+        if self.holds is None:
+            self._step({**_NOW, "kind": "woke"})
+        if self.holds != self.held:
+            self._step({**_NOW, "kind": "release", "weight": (self.holds or 0) - self.held})
+
+    def _step(self, given: dict[str, str | int]) -> str:
+        self.holds = None
+        actions = self.machine.step(given)
+        self.holds, self.counters = actions[-1].get("total", 0), actions[-1]["body"]
+        return str(actions[0]["kind"])
 
 
 class PermitOwner:
-    """A limiter's holder in the library: what permits belong to. Its end gives back everything that it holds."""
+    """What permits belong to. Its end, also by being forgotten, gives back everything that it holds."""
 
-    __slots__ = ("_engine", "handle")
+    __slots__ = ("_engine", "ended", "grants", "what")
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.handle = engine.new_holder()
+    def __init__(self, engine: Engine, what: str = "") -> None:
+        """what names it in the warning when it is forgotten; a thread's or a task's own has none."""
+        self._engine, self.what, self.ended = engine, what, False
+        self.grants: set[Grant] = set()
+        engine.check()
 
     def down(self) -> int:
         """Ends it, and returns how many permits it held; 0 the second time."""
-        handle, self.handle = self.handle, 0
-        return self._engine.free_holder(handle) if handle else 0
-
-    def vanish(self, *, aloud: bool = True) -> None:
-        """It was forgotten. Logs a warning if it held anything. A finalizer may run inside of anything: no locks."""
-        if self.handle and self._engine.mine() and not sys.is_finalizing() and (freed := self.down()) and aloud:
-            notifier.forgotten(lambda: vanished("holder", freed, ""))
+        self.ended = True  # before we look what it has: see Engine.attempt
+        waits_first = sorted(self.grants.copy(), key=lambda grant: grant.held)  # what is freed lets none of them in
+        return self._engine.give_back(*waits_first)
 
     def __del__(self) -> None:
-        if hasattr(self, "handle"):
-            self.vanish(aloud=False)
-
-
-class PendingAcquires:
-    """The calls under way of one limiter, and the thread that hears how they end. It does not refer to the limiter's
-    user, so the limiter ends when its user is forgotten."""
-
-    def __init__(self, api: _abi.Api, limiter: int) -> None:
-        self._api, self._limiter = api, limiter
-        self._lock = threading.RLock()
-        self._calls: dict[int, tuple[Grant, Granted]] = {}
-        self._thread: threading.Thread | None = None
-
-    def begin(self, owner: PermitOwner, grant: Grant, wait_ns: int, into: Granted) -> None:
-        """Settles into: whether the grant was granted. If into is given up, nothing stays held."""
-        api, call, request = self._api, ctypes.c_uint64(), grant.request
-        cancel = api.new_cancel()
-        into.add_done_callback(lambda done: self._done(done, cancel))
-        with self._lock:  # the event must not come before its call is known
-            if self._thread is None:
-                begin_thread(self._listen, "mopslock-limiter", self._note)
-            code = api.begin_limiter(
-                owner.handle, _texts.encode("name", grant.name), request.capacity, request.width, request.weight,
-                0 if wait_ns == FOREVER else wait_ns, cancel, ctypes.byref(call),
-            )  # fmt: skip
-            if code == Code.OK:
-                self._calls[call.value] = grant, into
-        if code != Code.OK:
-            into.settle(ended() if code in ENDED else api.error(code, grant.name))
-
-    def _done(self, into: Granted, cancel: int) -> None:
-        if into.cancelled():
-            self._api.cancel(cancel)
-        self._api.cancel_free(cancel)
-
-    def _note(self, thread: threading.Thread | None) -> None:
-        self._thread = thread
-
-    def _listen(self) -> None:
-        event, _ = self._api.event()
-        while self._api.next(self._limiter, FOREVER, ctypes.byref(event)) == Code.OK:
-            with self._lock:
-                grant, into = self._calls.pop(event.call, (None, None))
-            if grant is not None and into is not None:
-                self._heard(event, grant, into)
-            elif event.member:  # its caller was interrupted before it knew of the call
-                self._api.limiter_release(event.member)
-            del grant, into  # and what they refer to, while this thread waits
-
-    def _heard(self, event: _abi.Event, grant: Grant, into: Granted) -> None:
-        grant.held = event.held
-        if event.code == Code.OK:
-            grant._handle.value = event.member
-            if not into.settle(True):
-                grant.give_back()  # its caller has given up
-        elif event.code == Code.EFULL:
-            into.settle(False)
-        else:
-            into.settle(ended() if event.code in ENDED else self._api.error_of(event, grant.name))
+        if getattr(self, "grants", None):
+            self._engine.forget(self.grants.copy(), self.what, "")
 
 
 class Engine:
-    """A limiter of the library, and everything that Python asks it."""
+    """The names of a limiter."""
 
     def __init__(self, *, fifo: bool) -> None:
-        self._pid = os.getpid()
-        self.api = api = _abi.api(_library.full())
-        made = ctypes.c_uint64()
-        code = api.limiter_new(fifo, ctypes.byref(made))
-        if code != Code.OK:
-            raise api.error(code, "")
-        self._handle = made.value
-        self.waits = PendingAcquires(api, self._handle)
-        notifier.ready()
+        self._fifo = fifo
+        self._pid = 0  # of the process that has used it first
+        self._lock = threading.Lock()
+        self._inside = 0  # the thread that has the lock
+        self._sweep_at = LEAST_SWEEP
+        self._over: deque[tuple[Grant, list[int]]] = deque()  # what is to be given back, and where to say how much
+        self.names: dict[str, Name] = {}
 
     def mine(self) -> bool:
-        """This process made it, and not the process that we were forked from."""
-        return self._pid == os.getpid()
+        """No other process has used it, and then forked this one."""
+        return self._pid in (0, os.getpid())
 
     def check(self) -> None:
-        """Raises Forked in a forked child."""
+        """Makes it this process's. Forked: it is another's."""
         if not self.mine():
             raise Forked(
                 "mopslock: the limiter was used by the parent process before it forked, and stays its own; "
                 "make another in this process"
             )
+        self._pid = self._pid or os.getpid()
 
-    def new_holder(self) -> int:
-        """Makes a holder, and returns its handle."""
+    def load(self) -> None:
+        """Loads the core, as the first attempt does otherwise."""
+        self.names.setdefault("", Name())
+
+    def attempt(self, owner: PermitOwner, grant: Grant, tell: Callable[[], object] | None = None) -> bool:
+        """Whether the grant got its permits. If not, and with tell, it stands in line until it is held, or over; then
+        tell is called, perhaps more than once. If that raises RuntimeError, nobody takes the permits. A caller that
+        does not want them any more calls give_back."""
         self.check()
-        made = ctypes.c_uint64()
-        code = self.api.limiter_holder(self._handle, ctypes.byref(made))
-        if code != Code.OK:
-            raise self.api.error(code, "")
-        return made.value
+        if self._inside == (me := threading.get_ident()):  # a signal's handler has interrupted a call of this thread
+            if tell is not None:
+                tell()
+            return False
+        with self._lock:
+            self._inside = me
+            try:
+                self._clear()
+                name = grant.at = self._name(grant.name)
+                grant.among.add(grant)
+                if owner.ended:  # if it ends from now on, it finds the grant
+                    raise refused(owner, grant)
+                if not (self._fifo and name.line) and name.take(grant):
+                    return True
+                grant.total = name.held
+                if tell is not None:
+                    grant.tell = tell
+                    slack = name.line[grant] = grant.request.limit - grant.request.weight
+                    name.most = max(name.most, slack)
+                return False
+            finally:
+                self._inside = 0
 
-    def free_holder(self, holder: int) -> int:
-        """Frees a holder, and returns how many permits it had."""
-        freed = ctypes.c_uint64()
-        self.api.limiter_holder_free(holder, ctypes.byref(freed))
-        return freed.value
+    def give_back(self, *grants: Grant) -> int:
+        """Takes grants out of the line, or gives back their permits. Returns how many permits that were."""
+        freed: list[int] = []
+        try:
+            self._over.extend([(grant, freed) for grant in grants])
+            if not self.tend():
+                return sum(grant.request.weight for grant in grants if grant.held)
+        except BaseException:  # interrupted: others may wait for it
+            self.tend()
+            raise
+        return sum(freed)
 
-    def release(self, permit: int) -> bool:
-        """Releases a permit, and returns whether it was held."""
-        return bool(self.api.limiter_release(permit) == Code.OK)
+    def forget(self, grants: Iterable[Grant], what: str, name: str) -> None:
+        """As give_back, for a finalizer, which runs inside of anything and takes no lock. It warns of a what."""
+        if self.mine() and not sys.is_finalizing():
+            freed: list[int] = []
+            self._over.extend([(grant, freed) for grant in grants])
+            with suppress(RuntimeError):  # without another thread the next call does it
+                _thread.start_new_thread(self._forgotten, (freed, what, name))
 
-    def attempt(self, owner: PermitOwner, grant: Grant) -> bool:
-        """Tries once, and sets how much is held in the grant. Cancelled: the holder has ended."""
+    def _forgotten(self, freed: list[int], what: str, name: str) -> None:
+        self.tend()
+        if what and freed:
+            of = f" of {_texts.quoted(name)}" if name else ""
+            log.warning(
+                "mopslock: a %s%s has vanished without a release; permits that are free again: %d",
+                what, of, sum(freed),
+                extra={"mopslock_event": f"{what}_vanished", "mopslock_name": name, "mopslock_permits": sum(freed)},
+            )  # fmt: skip
+
+    def tend(self) -> bool:
+        """Gives back what is over, and lets in those for whom there is room then. False: the call of this thread does
+        it that a signal's handler has interrupted."""
+        me = threading.get_ident()
+        if self._inside == me or self._pid < 0:
+            return False
+        with self._lock:
+            self._inside = me
+            try:
+                self._clear()
+                return True
+            finally:
+                self._inside = 0
+
+    def look(self, name: str) -> Name | None:
+        """The name, if it is known."""
+        _texts.encode("name", name)
         self.check()
-        held, request = ctypes.c_uint64(), grant.request
-        code: int = self.api.limiter_acquire(
-            owner.handle, _texts.encode("name", grant.name), request.capacity, request.width, request.weight,
-            _abi.TRY, 0, ctypes.byref(grant._handle), ctypes.byref(held),
-        )  # fmt: skip
-        grant.held = held.value
-        if code in (Code.OK, Code.EFULL):
-            return code == Code.OK
-        raise ended() if code in ENDED else self.api.error(code, grant.name)
+        self.tend()
+        return self.names.get(name)
 
-    def look(self, name: str) -> tuple[int, int]:
-        """How many permits of a name are held, and how many callers wait for some."""
-        self.check()
-        held, waiting = ctypes.c_uint64(), ctypes.c_uint64()
-        code = self.api.limiter_held(
-            self._handle, _texts.encode("name", name), ctypes.byref(held), ctypes.byref(waiting)
-        )
-        if code != Code.OK:
-            raise self.api.error(code, name)
-        return held.value, waiting.value
+    def _name(self, name: str) -> Name:
+        _texts.encode("name", name)
+        found = self.names.get(name)
+        if found is None:
+            if len(self.names) >= self._sweep_at:
+                for key in [key for key, one in self.names.items() if one.holds == 0 and not one.line]:
+                    self.names.pop(key).machine.drop()
+                self._sweep_at = max(LEAST_SWEEP, 2 * len(self.names))  # so a name costs the same, however many
+            found = self.names[name] = Name()
+        return found
 
-    def counters(self, name: str) -> list[int]:
-        """canal_lock's counters of a name."""
-        self.check()
-        size = 64
-        while True:
-            found, count = (ctypes.c_uint32 * size)(), ctypes.c_size_t()
-            code = self.api.limiter_counters(
-                self._handle, _texts.encode("name", name), found, size, ctypes.byref(count)
-            )
-            if code == Code.OK:
-                return list(found[: count.value])
-            if code != Code.ESHORT:
-                raise self.api.error(code, name)
-            size = count.value
+    def _clear(self) -> None:
+        """Does what is to be done with each grant that is over. It may be done once more after an interrupt."""
+        while self._over:
+            grant, freed = self._over[0]
+            name = grant.at
+            if name is not None:
+                if grant in name.line:
+                    grant.total = name.held
+                    with suppress(RuntimeError):
+                        grant.tell()
+                    del name.line[grant]
+                if grant.held:
+                    grant.held, name.held = False, name.held - grant.request.weight
+                    freed.append(grant.request.weight)
+                name.settle()
+                self._serve(name)
+                grant.among.discard(grant)
+            self._over.popleft()
+
+    def _serve(self, name: Name) -> None:
+        """Lets callers of the line in for whom there is room, in order of arrival. Those that do not fit are passed
+        over, but with fifo."""
+        while name.held <= name.most:
+            line = itertools.islice(name.line.items(), 1 if self._fifo else None)
+            grant = next((one for one, slack in line if one.held or name.held <= slack), None)
+            if grant is None:
+                name.most = max(name.line.values(), default=-1)
+                return
+            most, name.most = name.most, MOST_LIMIT  # so that we come by here again if we are interrupted
+            if grant.held or name.take(grant):
+                try:
+                    grant.tell()
+                except RuntimeError:
+                    self._over.append((grant, []))
+                del name.line[grant]
+            name.most = most
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", 0) and self.mine() and not sys.is_finalizing():
-            self.api.limiter_free(self._handle)
+        if hasattr(self, "names") and self.mine() and not sys.is_finalizing():
+            self._pid = -1  # what was forgotten together with it needs nothing
+            for name in self.names.values():
+                name.machine.drop()
 
 
-def ended() -> Cancelled:
-    """The error for a permit whose holder has ended."""
-    return Cancelled(
-        "mopslock: permit not acquired: its holder has ended, and so has all that it held", reason="cancelled"
-    )
-
-
-def full(grant: Grant) -> Full:
-    """The error for a permit that found no room."""
+def refused(owner: PermitOwner, grant: Grant) -> NotAcquired:
+    """The error for a permit that was not let in."""
+    if owner.ended:
+        return Cancelled(
+            "mopslock: permit not acquired: its holder has ended, and so has all that it held", reason="cancelled"
+        )
     request = grant.request
     wanted = f", {request.weight} wanted" if request.weight > 1 else ""
     return Full(
-        f"mopslock: {_texts.quoted(grant.name)} is full: {grant.held}/{request.limit} held{wanted}",
-        held=grant.held, limit=request.limit, weight=request.weight,
-    )  # fmt: skip
-
-
-def vanished(what: str, permits: int, name: str) -> None:
-    """Logs that a release was forgotten. The fields of the record are for programs."""
-    of = f" of {_texts.quoted(name)}" if name else ""
-    log.warning(
-        "mopslock: a %s%s has vanished without a release; permits that are free again: %d", what, of, permits,
-        extra={"mopslock_event": f"{what}_vanished", "mopslock_name": name, "mopslock_permits": permits},
+        f"mopslock: {_texts.quoted(grant.name)} is full: {grant.total}/{request.limit} held{wanted}",
+        held=grant.total, limit=request.limit, weight=request.weight,
     )  # fmt: skip

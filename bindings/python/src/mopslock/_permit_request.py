@@ -11,6 +11,12 @@ MOST_CAPACITY, MOST_WIDTH = 1 << 20, 1 << 16
 
 MOST_LIMIT = MOST_CAPACITY * MOST_WIDTH
 
+MOST_WEIGHT = (1 << 32) - 1
+
+_BOUNDS = (
+    ("capacity", 1, MOST_CAPACITY), ("width", 1, MOST_WIDTH), ("weight", 1, MOST_WEIGHT), ("spare", 0, MOST_WEIGHT),
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class PermitRequest:
@@ -26,14 +32,9 @@ class PermitRequest:
 
     def __post_init__(self) -> None:
         wrong = [
-            f"{what} {value!r}: {rule}"
-            for what, value, least, most, rule in (
-                ("capacity", self.capacity, 1, MOST_CAPACITY, f"from 1 to {MOST_CAPACITY}"),
-                ("width", self.width, 1, MOST_WIDTH, f"from 1 to {MOST_WIDTH}"),
-                ("weight", self.weight, 1, None, "at least 1"),
-                ("spare", self.spare, 0, None, "not negative"),
-            )
-            if not _is(value, least, most)
+            f"{what} {value!r}: from {least} to {most}"
+            for what, least, most in _BOUNDS
+            if not _is(value := getattr(self, what), least, most)
         ]
         if wrong:
             raise BadArgument("mopslock: " + "; ".join(wrong))
@@ -49,8 +50,8 @@ class PermitRequest:
         return self.capacity * self.width
 
 
-def _is(value: Any, least: int, most: int | None) -> bool:
-    return type(value) is int and value >= least and (most is None or value <= most)
+def _is(value: Any, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
 
 
 def limit_of(limit: int | None) -> int:
