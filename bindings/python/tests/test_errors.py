@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import mopslock
-from mopslock import _abi, _failure, _texts, errors, stores
-from mopslock._abi import Code
+from mopslock import _failure, _texts, errors, stores
 from mopslock._lease import not_released
 from mopslock._own import host
+from mopslock._own.kept import fault as told
 from mopslock.errors import MopslockError
 from ways import LIVES, SOON, WAYS, Failing, Place, program, said
 
@@ -81,59 +81,59 @@ def test_a_class_is_exported_documented_and_passes_between_processes(name: str) 
 
 # Where each comes from.
 
-OF_CODES: dict[str, type[MopslockError]] = {
-    "EINVAL": errors.BadArgument, "EHANDLE": errors.Closed, "ESHORT": errors.EngineFailed,
-    "EFORKED": errors.Forked, "ECONTRACT": errors.EngineFailed, "EHELD": errors.Held,
-    "ETIMEOUT": errors.WaitOver, "ECANCELLED": errors.Cancelled, "ECLOSED": errors.Closed,
-    "ELOST": errors.LeaseLost, "EENDED": errors.LeaseEnded, "ECANNOT_MAINTAIN": errors.NothingToJoin,
-    "EUNAUTHORIZED": errors.Unauthorized, "ENOSTORE": errors.NoSuchStore, "EUNREACHABLE": errors.Unreachable,
-    "ESTORE": errors.StoreError, "EENGINE": errors.EngineFailed, "EUNFIT": errors.Incompatible,
-    "EVACANT": errors.Vacant, "ESTALE": errors.Stale, "EUNKNOWN": errors.Unsettled, "ENORESULT": errors.NoResult,
-    "EFULL": errors.Full, "ETOO_HEAVY": errors.WeightExceedsLimit, "ECROWDED": errors.RecordFull,
-    "EOUT_OF_BUCKETS": errors.OutOfBuckets,
+OF_FAULTS: dict[str, type[MopslockError]] = {
+    "argument": errors.BadArgument, "too_heavy": errors.WeightExceedsLimit, "absent": errors.Vacant,
+    "closed": errors.Closed, "engine": errors.EngineFailed, "stale": errors.Stale, "unsettled": errors.Unsettled,
+    "raced": errors.Raced, "timeout": errors.Unreachable, "unfit": errors.Incompatible,
 }  # fmt: skip
+"""What a keeper says."""
+
 OF_REASONS: dict[str, type[MopslockError]] = {
     "held": errors.Held, "raced": errors.Held, "cancelled": errors.Cancelled, "limit": errors.WaitOver,
     "newer": errors.Incompatible, "kind": errors.Incompatible, "unfit": errors.Incompatible, "vacant": errors.Vacant,
-    "unreachable": errors.Unreachable, "unusable": errors.StoreError,
+    "unreachable": errors.Unreachable, "unusable": errors.StoreError, "full": errors.Full,
+    "crowded": errors.RecordFull,
 }  # fmt: skip
 OTHERS: dict[type[MopslockError], Callable[[], object]] = {
     errors.HeldByOneself: lambda: _texts.held_by_oneself("n", "thread"),
     errors.NotReleased: lambda: not_released("n"),
-    errors.Raced: lambda: errors.Raced("t"),
+    errors.Forked: lambda: _texts.forked("n"),
+    errors.LeaseEnded: lambda: _texts.ended("n"),
+    errors.NothingToJoin: lambda: _texts.nothing_to_join("n", "absent", "", None),
+    errors.NoResult: lambda: _texts.no_result("n", "", "", None, None),
+    errors.OutOfBuckets: lambda: errors.OutOfBuckets("t"),
     errors.RememberedFailure: lambda: _failure.load("n", b"")[0],
 }
 
 
-def test_each_class_is_made_of_what_the_library_or_the_core_says() -> None:
-    assert {code.name for code in Code} - {"OK"} == set(OF_CODES)
-    for code, kind in OF_CODES.items():
-        error = _abi.make_error(Code[code], 0, "mopslock: said", "n", None)
+def test_each_class_is_made_of_what_a_keeper_or_the_core_says() -> None:
+    for fault, kind in OF_FAULTS.items():
+        slot = {"token": 1, "holder": "h", "number": 1, "nonce": ""}
+        error = told({"fault": fault, "class": "", "text": "said", "slot": slot})
         assert type(error) is kind
-        assert str(error).startswith("mopslock: ")
-    for number, (reason, loss) in enumerate(errors.LOST.items(), 1):
-        lost = _abi.make_error(Code.ELOST, number, "", "n", None)
+        assert str(error) == "mopslock: said"
+    for reason, loss in errors.LOST.items():
+        lost = _texts.lost("n", reason, None)
         assert type(lost) is loss
         assert isinstance(lost, errors.LeaseLost)
         assert (lost.reason, loss.__name__, loss("").reason) == (reason, "Lease" + reason.capitalize(), reason)
     for reason, kind in OF_REASONS.items():
         refused = _texts.refused("n", reason, "", None, None)
         assert type(refused) is kind
-        assert vars(refused)["reason"] == reason
-    for number, class_ in enumerate(_abi.STORE_CLASSES):
+        assert reason == "full" or vars(refused)["reason"] == reason
+    for class_ in ("other", *errors.CLASSES):
         kinds = {
             errors.error_class(class_), type(_texts.refused("n", "unusable", class_, None, None)),
-            type(_abi.make_error(Code.ESTORE, 0, "t", "n", None, store_class=number)),
+            type(told({"fault": "store", "class": class_, "text": "t"})),
         }  # fmt: skip
         assert kinds == {errors.CLASSES.get(class_, errors.StoreError)}
     for name, store_error in errors.CLASSES.items():
         assert stores.class_of(store_error("")) == name
     for kind, make in OTHERS.items():
         assert type(make()) is kind
-    assert type(_abi.make_error(-99, 0, "", "n", None)) is errors.EngineFailed
     of_stores = set(errors.CLASSES.values())
     roots = {errors.MopslockError, errors.NotAcquired}
-    reached = {*OF_CODES.values(), *OF_REASONS.values(), *OTHERS, *errors.LOST.values(), *of_stores}
+    reached = {*OF_FAULTS.values(), *OF_REASONS.values(), *OTHERS, *errors.LOST.values(), *of_stores, errors.LeaseLost}
     assert set(CLASSES.values()) == reached | roots, "a class is out of reach"
 
 

@@ -32,7 +32,7 @@ def engine() -> Engine:
     asked = os.environ.get(VARIABLE, "")
     if asked not in ("", "native", "wasm"):
         raise EngineFailed(f"mopslock: {VARIABLE}={asked}: must be native (libmopslock-core) or wasm (wasmtime)")
-    if asked == "native" or (not asked and _library.is_there()):
+    if asked == "native" or (not asked and _library.library_path().exists()):
         return Native()
     if asked or _wasm.is_there():
         return _wasm.Guest()
