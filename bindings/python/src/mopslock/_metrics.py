@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, Protocol, overload
@@ -57,18 +58,22 @@ FAMILIES = {
 }
 
 
+GAUGES = [name for name, family in FAMILIES.items() if family.type == "gauge"]
+
+
 class Registry:
     """What was counted in this process. Any thread may call its methods."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._values: dict[str, dict[tuple[str, ...], Any]] = {name: {} for name in FAMILIES}
+        self.meters: weakref.WeakSet[Meter] = weakref.WeakSet()
 
-    def add(self, name: str, by: float, *labels: str) -> None:
-        """To a counter or a gauge."""
+    def count(self, name: str, *labels: str) -> None:
+        """One more."""
         with self._lock:
             values = self._values[name]
-            values[labels] = values.get(labels, 0) + by
+            values[labels] = values.get(labels, 0) + 1
 
     def record(self, name: str, value: float, *labels: str) -> None:
         """In a histogram."""
@@ -80,8 +85,7 @@ class Registry:
 
     def read(self) -> dict[str, list[dict[str, Any]]]:
         """All of it, and what keepers have counted."""
-        with self._lock:
-            all_values = {name: dict(values) for name, values in self._values.items()}
+        all_values = self._now()
         for ask in elsewhere:
             for counted in ask():
                 _add(all_values, counted)
@@ -92,13 +96,23 @@ class Registry:
 
     def counted(self) -> list[dict[str, Any]]:
         """What a keeper tells its parent."""
+        values = self._now()
+        return [
+            {"name": f"mopslock.{name}", "labels": dict(zip(FAMILIES[name].labels.split(), labels, strict=True))}
+            | ({"value": value} if not FAMILIES[name].bounds else {"sum": value[0], "buckets": value[1:]})
+            for name in OF_KEEPERS
+            for labels, value in values[name].items()
+        ]
+
+    def _now(self) -> dict[str, dict[tuple[str, ...], Any]]:
+        """A gauge is what the meters have at this moment. What had it before is 0."""
         with self._lock:
-            return [
-                {"name": f"mopslock.{name}", "labels": dict(zip(FAMILIES[name].labels.split(), labels, strict=True))}
-                | ({"value": value} if not FAMILIES[name].bounds else {"sum": value[0], "buckets": value[1:]})
-                for name in OF_KEEPERS
-                for labels, value in self._values[name].items()
-            ]
+            for name in GAUGES:
+                self._values[name] = dict.fromkeys(self._values[name], 0)
+            for meter in list(self.meters):
+                for name, labels, n in meter.now():
+                    self._values[name][labels] = self._values[name].get(labels, 0) + n
+            return {name: dict(values) for name, values in self._values.items()}
 
 
 OF_KEEPERS = ("requests", "request.duration", "requests.in_flight", "renewals", "renewal.left")
@@ -226,19 +240,24 @@ class _Counted:
         self.is_held = self.renews = False
         self.until = 0
 
-    def hold(self, held: bool, reason: str = "") -> None:
-        """From now on it is held, or not. A reason says that it is lost."""
-        if held == self.is_held:
+    def gone(self, reason: str = "") -> None:
+        """It is held no more. A reason says that it is lost."""
+        if self.is_held and reason:
+            registry.count("losses", self.holds, self.protocol, reason)
+        self.is_held = False
+
+    def now(self) -> Iterator[tuple[str, tuple[str, ...], int]]:
+        """What it adds to the gauges."""
+        if self.begun is not None:
+            yield "waiters", (self.kind,), 1
+        if not self.is_held:
             return
-        self.is_held, by = held, 1 if held else -1
         if self.kind == "session":
-            registry.add("sessions", by)
+            yield "sessions", (), 1
         elif self.kind == "permit":
-            registry.add("permits.held", by * self.weight)
+            yield "permits.held", (), self.weight
         else:
-            registry.add("leases.held", by, self.holds, self.protocol)
-        if reason:
-            registry.add("losses", 1, self.holds, self.protocol, reason)
+            yield "leases.held", (self.holds, self.protocol), 1
 
 
 class Meter:
@@ -249,6 +268,13 @@ class Meter:
         self._clock, self._renewals = clock, renewals
         self._counted: dict[int, _Counted] = {}  # claims, and sessions by their negative numbers
         self._sent: dict[int, int] = {}  # requests, and when
+        registry.meters.add(self)
+
+    def now(self) -> Iterator[tuple[str, tuple[str, ...], int]]:
+        """What it has for the gauges. Any thread may ask."""
+        yield "requests.in_flight", (), len(self._sent)
+        for one in list(self._counted.values()):
+            yield from one.now()
 
     def asked(self, number: int, command: dict[str, Any], terms: dict[str, Any]) -> None:
         """A claim begins."""
@@ -256,7 +282,6 @@ class Meter:
             kind, holds = ASKS[command["kind"]]
             weight, now = command.get("weight", 1), self._clock.mono()
             self._counted[number] = _Counted(kind, holds, terms, weight=weight, begun=now)
-            registry.add("waiters", 1, kind)
 
     def told(self, action: dict[str, Any]) -> None:
         """A notice. What is wrong here costs a line of the log, and no lease."""
@@ -277,14 +302,14 @@ class Meter:
             one.until, one.renews = action.get("at_ns", 0), one.kind == "session" or not action.get("on")
             if one.holds == "lease" and not one.is_held:
                 _handed_over(action)
-            one.hold(True)
+            one.is_held = True
         elif kind == "renewed":
             self._renewed(one)
             one.until = action["at_ns"]
         elif kind == "deadline":
             one.until = action.get("at_ns", 0)
         elif kind in ("lost", "released", "left", "cannot_maintain"):
-            one.hold(False, action["reason"] if kind == "lost" else "")
+            one.gone(action["reason"] if kind == "lost" else "")
         if kind in ANSWERS_ARE and (kind != "held" or one.kind != "invocation"):
             self._answer(one, outcome_of(action))
 
@@ -294,13 +319,12 @@ class Meter:
             ttl = one.ttl or DEFAULT_TTL.get(one.protocol, 0)
             if ttl > 0:
                 registry.record("renewal.left", (one.until - self._clock.mono()) / ttl, one.holds, one.protocol)
-            registry.add("renewals", 1, one.holds, one.protocol, "renewed")
+            registry.count("renewals", one.holds, one.protocol, "renewed")
 
     def _answer(self, one: _Counted, outcome: str) -> None:
         if one.begun is None:
             return
         took, one.begun = (self._clock.mono() - one.begun) / SECOND, None
-        registry.add("waiters", -1, one.kind)
         if outcome:
             registry.record("acquire.duration", took, one.kind, one.protocol, outcome)
 
@@ -309,19 +333,17 @@ class Meter:
         one = self._counted.pop(number, None)
         if one is not None:
             self._answer(one, outcome)
-            one.hold(False, reason if one.is_held and one.holds != "companion" else "")
+            one.gone(reason if one.holds != "companion" else "")
 
     def stranded(self) -> None:
         """The client has failed, or is gone."""
         for number in list(self._counted):
             self.forgot(number, "unavailable", "unreachable")
-        registry.add("requests.in_flight", -len(self._sent))
         self._sent.clear()
 
     def sent(self, action: dict[str, Any]) -> None:
         """A request begins."""
         self._sent[action["request"]] = self._clock.mono()
-        registry.add("requests.in_flight", 1)
 
     def answered(self, action: dict[str, Any], answer: dict[str, Any]) -> None:
         """The store has answered, or nobody waits for it any more."""
@@ -329,18 +351,17 @@ class Meter:
         if sent is None:
             return
         verb, outcome = action["kind"], answer["outcome"]
-        registry.add("requests.in_flight", -1)
-        registry.add("requests", 1, verb, answer.get("class", "other") if outcome == "unknown" else outcome)
+        registry.count("requests", verb, answer.get("class", "other") if outcome == "unknown" else outcome)
         registry.record("request.duration", (self._clock.mono() - sent) / SECOND, verb)
         if outcome == "unknown" and action.get("purpose") == "renewal":
             one = self._counted.get(action.get("claim", 0))
             holds, protocol = (one.holds, one.protocol) if one is not None else ("session", "strict")
-            registry.add("renewals", 1, holds, protocol, "failed")
+            registry.count("renewals", holds, protocol, "failed")
 
 
 def _handed_over(action: dict[str, Any]) -> None:
     origin = action.get("origin", "")
     if origin == "dead":
-        registry.add("takeovers", 1, action["protocol"])
+        registry.count("takeovers", action["protocol"])
     elif origin in ("here", "elsewhere"):
         registry.record("handover.duration", action.get("took_ns", 0) / SECOND, action["protocol"], origin)
