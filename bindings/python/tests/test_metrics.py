@@ -23,8 +23,10 @@ STRICT = Terms(ttl=TTL, protocol="strict")
 
 
 @pytest.fixture(autouse=True)
-def _anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def _anew(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.setattr(_metrics, "registry", _metrics.Registry())
+    if "world" in request.fixturenames:  # in which no keeper is, but one of another test may live
+        monkeypatch.setattr(_metrics, "elsewhere", [])
 
 
 @pytest.fixture
