@@ -59,23 +59,24 @@ class Engine:
         uri = lease_dir_uri.rstrip("/")
         found = self._places.get(uri)
         if found is None:
+            host, records = self._root(uri)
             record = _store(lease_dir_uri)
-            if isinstance(record, _File) and self._keeps_files() and (name := record.name()):
-                place = Place(uri, self._file_host, name, record)
-            else:
-                host, records = self._root(uri)
-                place = Place(uri, lambda: host, f"{records.add(record)}/{uri.rpartition('/')[2]}", record)
-            found = self._places.setdefault(uri, place)
+            name = f"{records.add(record)}/{uri.rpartition('/')[2]}"
+            found = self._places.setdefault(uri, Place(uri, host, name, record))
         return found
 
-    def _keeps_files(self) -> bool:
-        """Leases in files are kept by the keeper of this process, if there can be one."""
+    def keeps(self, place: Place) -> tuple[KeptHost, str] | None:
+        """The host in a keeper, and the name there, for leases that outlive a call; None where they stay here. It may
+        take a while, once."""
+        name = place.record.name() if isinstance(place.record, _File) and self._keeps else ""
+        if not name:
+            return None
         try:
-            return self._keeps and bool(self._file_host())
+            return self._file_host(), name
         except EngineFailed as error:
             log.warning("%s; mops' leases are kept in this process", error)
             self._keeps = False
-            return False
+            return None
 
     def _file_host(self) -> KeptHost:
         with self._lock:
@@ -100,15 +101,10 @@ class Engine:
 class Place:
     """The URI of a lease's directory, the host and the name by which it is kept, and its record there."""
 
-    __slots__ = ("__weakref__", "_host", "name", "record", "uri")
+    __slots__ = ("__weakref__", "host", "name", "record", "uri")
 
-    def __init__(self, uri: str, host: Callable[[], OwnHost], name: str, record: Record) -> None:
-        self.uri, self._host, self.name, self.record = uri, host, name, record
-
-    @property
-    def host(self) -> OwnHost:
-        """Another one if a keeper has ended."""
-        return self._host()
+    def __init__(self, uri: str, host: OwnHost, name: str, record: Record) -> None:
+        self.uri, self.host, self.name, self.record = uri, host, name, record
 
 
 def check(lease_dir_uri: str) -> None:

@@ -105,14 +105,40 @@ class OwnReleaser(Releaser):
         self._told = False
 
     def begin(self) -> None:
-        claim = self._kept_by = self.lease.take(self.on) or self.lease.join(self.on)
-        claim.maintained = True
-        claim.when_ended(self._ended)
+        self._keep(self.lease.take(self.on) or self.lease.join(self.on))
+        self.on.submit(self._to_keeper)
 
-    def _ended(self, failure: MopslockError) -> None:
+    def _keep(self, claim: Claim) -> None:
+        self._kept_by = claim
+        claim.maintained = True
+        claim.when_ended(lambda failure: self._ended(claim, failure))
+
+    def _to_keeper(self) -> None:
+        """A keeper joins, which no GIL can stop, and when it has written the claim here is left."""
+        kept = self.on.keeps(self.lease.place(self.on))
+        with self.lock:
+            if kept is None or self.stopped or self._kept_by is None:
+                return
+            joined = self.lease.join(self.on, kept)
+            joined.settled.add_done_callback(lambda _: self.on.submit(lambda: self._handed_over(joined)))
+
+    def _handed_over(self, joined: Claim) -> None:
+        with self.lock:
+            if joined.failure() is not None:
+                return  # the one here goes on, and says why
+            if self.stopped:
+                joined.leave()
+                return
+            here = self._kept_by
+            self._keep(joined)
+            if here is not None:
+                here.maintained = False
+                here.leave()
+
+    def _ended(self, claim: Claim, failure: MopslockError) -> None:
         """On the notifier's thread. A lease is given up only if another has taken or released it."""
         with self.lock:
-            if self.stopped:
+            if self.stopped or claim is not self._kept_by:
                 return
             if isinstance(failure, (LeaseUnreachable, LeaseExpired)):
                 self.begin()

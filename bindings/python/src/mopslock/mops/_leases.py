@@ -15,6 +15,7 @@ from .._duration import nanoseconds
 from .._future import Future
 from .._log import log
 from .._own import claims
+from .._own.host import OwnHost
 from .._own.verbs import Action, Event
 from .._units import SECOND
 from ..errors import LeaseLost, LeaseTaken, MopslockError, NotReleased, Unreachable, error_class
@@ -41,12 +42,16 @@ class Claim(claims.Lease):
     One that has acquired or joined is left before it is renewed, unless the maintenance goes on with it.
     """
 
-    __slots__ = ("_place", "body", "doubtful", "failing", "maintained", "once")
+    __slots__ = ("_by", "_place", "body", "doubtful", "failing", "maintained", "once")
 
     answers = True
 
-    def __init__(self, place: Place, *, guarded: bool, once: bool = False) -> None:
-        super().__init__(place.host.client, place.name, title=place.uri, guarded=guarded)
+    def __init__(
+        self, place: Place, *, guarded: bool, once: bool = False, kept: tuple[OwnHost, str] | None = None
+    ) -> None:  # fmt: skip
+        """kept is the host in a keeper, and the name there."""
+        self._by, name = kept or (place.host, place.name)
+        super().__init__(self._by.client, name, title=place.uri, guarded=guarded)
         self._place = place  # whose record it needs
         self.once = once
         self.maintained = False
@@ -89,7 +94,7 @@ class Claim(claims.Lease):
         terms: Event = {"protocol": "lastwriter", "name": self.name, "ttl_ns": nanoseconds("expire", expire_s)}
         if margin_s:
             terms["acquire_margin_ns"] = nanoseconds("acquire_margin", margin_s)
-        self._place.host.begin(self, kind, {**terms, **more}, wait_ns)
+        self._by.begin(self, kind, {**terms, **more}, wait_ns)
         return self
 
 
@@ -210,9 +215,9 @@ class Lease:
         renewal = Claim(self.place(on), guarded=False, once=True)
         return renewal.begin("resume", self.expire_s, self.acquire_margin_s, holder=self.writer_id, role=self.role)
 
-    def join(self, on: Engine) -> Claim:
+    def join(self, on: Engine, kept: tuple[OwnHost, str] | None = None) -> Claim:
         """A claim that joins it."""
-        companion = Claim(self.place(on), guarded=False)
+        companion = Claim(self.place(on), guarded=False, kept=kept)
         return companion.begin("accompany", self.expire_s, self.acquire_margin_s, holder=self.writer_id, role=self.role)
 
     def keep(self, on: Engine, claim: Claim) -> None:
