@@ -145,7 +145,7 @@ func (k *keeper) hand(number uint64, do func(*kept)) bool {
 func (k *keeper) serve(number uint64, a *asked) {
 	switch {
 	case a.Kind == "ping":
-		k.out.say(number, &said{Kind: "done", Call: a.Call}, nil)
+		k.out.say(number, &said{Kind: "done", Call: a.Call, Mono: k.clock.Now().Mono}, nil)
 		return
 	case a.Kind == "counts":
 		k.out.say(number, k.counts(a), nil)

@@ -145,6 +145,22 @@ func TestTellsAnswersWhoseClaimAsksForThem(t *testing.T) {
 	p.hear("held")
 }
 
+// A parent that cannot read the keeper's clock asks for it, and finds a deadline after it.
+func TestTellsItsClock(t *testing.T) {
+	p := serve(t).open(t.TempDir())
+	clock := func() int64 {
+		p.say(1, asked{Kind: "ping", Call: 2}, nil)
+		return p.hear("done").Mono
+	}
+	before := clock()
+	p.acquire(1, "n")
+	held := p.hear("held")
+	after := clock()
+	if sent := held.At - (54 * time.Second).Nanoseconds(); before == 0 || sent < before || sent > after { // a TTL of 60 s less its margin
+		t.Errorf("the clock is %d and %d, and the deadline %d", before, after, held.At)
+	}
+}
+
 func TestEndsWithItsMessagesAndReleasesNothing(t *testing.T) {
 	dir := t.TempDir()
 	p := serve(t).open(dir)

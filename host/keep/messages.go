@@ -43,6 +43,8 @@ type said struct {
 	Messages int    `json:"messages,omitempty"` // ready
 	PID      int    `json:"pid,omitempty"`      // ready
 
+	Mono int64 `json:"mono_ns,omitempty"` // done, of ping
+
 	Claim uint64 `json:"claim,omitempty"` // not_begun, answered
 
 	Verb    string `json:"verb,omitempty"`    // answered
