@@ -22,7 +22,8 @@ import (
 
 // cmdPack is `pack JSON FILE`: a line that is a Config and lines that are inputs
 // as msgpack values, written as another language might: keys from last to
-// first, integers of 64 bits.
+// first, integers of 64 bits. Lines that are arrays are messages to a keeper, which
+// are canonical.
 func cmdPack(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: pack JSON FILE")
@@ -37,6 +38,14 @@ func packed(lines string) ([]byte, error) {
 	e := msgpack.NewEncoder(&out)
 	e.SetCustomStructTag("json")
 	for line := range strings.Lines(lines) {
+		if strings.HasPrefix(line, "[") {
+			message, err := packedForKeeper(line)
+			if err != nil {
+				return nil, err
+			}
+			out.Write(message)
+			continue
+		}
 		var as any = new(wire.Input)
 		if out.Len() == 0 {
 			as = new(wire.Config)
@@ -66,7 +75,28 @@ func packed(lines string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// cmdUnpack is `unpack FILE JSON`: answers as lines again.
+func packedForKeeper(line string) ([]byte, error) {
+	var in wire.Input // a command; other messages have keys that it has not
+	values := []any{new(uint64), &in}
+	d := json.NewDecoder(strings.NewReader(line))
+	d.DisallowUnknownFields()
+	if d.Decode(&values) != nil {
+		var message map[string]any
+		values = []any{new(uint64), &message}
+		if err := json.Unmarshal([]byte(line), &values); err != nil {
+			return nil, err
+		}
+	}
+	var out bytes.Buffer
+	e := msgpack.NewEncoder(&out)
+	e.SetCustomStructTag("json")
+	e.UseCompactInts(true)
+	e.UseCompactFloats(true) // which JSON has for integers
+	err := e.Encode(values)
+	return out.Bytes(), err
+}
+
+// cmdUnpack is `unpack FILE JSON`: answers, or what a keeper says, as lines again.
 func cmdUnpack(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: unpack FILE JSON")
@@ -80,6 +110,12 @@ func cmdUnpack(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		ts.Check(err)
 		line, err := messages.Line(value, new(wire.Answer))
+		if array := value[0] >= 0x90 && value[0] < 0xa0; array { // of a keeper
+			var any any
+			ts.Check(msgpack.Unmarshal(value, &any))
+			line, err = json.Marshal(any)
+			line = append(line, '\n')
+		}
 		ts.Check(err)
 		lines.Write(line)
 	}
