@@ -19,9 +19,10 @@ import (
 type told struct {
 	Kind, Reason, Protocol, Holder, Origin string
 	Claim, Epoch, Token, Total             uint64
+	Keeper                                 int
 }
 
-// node is a host in JavaScript that was begun on one claim.
+// node is a script in JavaScript that was begun on one claim.
 type node struct {
 	*process
 	s       *stage
@@ -45,8 +46,14 @@ func (s *stage) needsNode() {
 // node begins a claim of a kind on a name.
 func (s *stage) node(kind, name string, terms ...string) *node {
 	s.Helper()
+	return s.script("host.mjs", append([]string{filepath.Join(s.dir, "store"), kind, name}, terms...)...)
+}
+
+// script begins one of nodehost, which prints notices.
+func (s *stage) script(name string, words ...string) *node {
+	s.Helper()
 	s.needsNode()
-	script, err := filepath.Abs("nodehost/host.mjs")
+	script, err := filepath.Abs(filepath.Join("nodehost", name))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -62,7 +69,7 @@ func (s *stage) node(kind, name string, terms ...string) *node {
 		}
 		s.Cleanup(func() { _ = file.Close() })
 		c.Stdout = file
-	}, append([]string{"node", script, filepath.Join(s.dir, "store"), kind, name}, terms...)...)
+	}, append([]string{"node", script}, words...)...)
 	return n
 }
 
@@ -92,7 +99,7 @@ func (n *node) hears(kind string) (found told) {
 
 // TestNodeHostIsSmall: what it says of itself.
 func TestNodeHostIsSmall(t *testing.T) {
-	for file, limit := range map[string]int{"host.mjs": 170, "directory.mjs": 130, "clock.mjs": 20} {
+	for file, limit := range map[string]int{"host.mjs": 170, "directory.mjs": 130, "clock.mjs": 20, "keeper.mjs": 110} {
 		text, err := os.ReadFile("nodehost/" + file)
 		if lines := bytes.Count(text, []byte("\n")); err != nil || lines > limit {
 			t.Errorf("%s: %d lines, %v", file, lines, err)
@@ -130,6 +137,52 @@ func TestNodeLease(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	last := s.node("acquire", "n", "wait_ns=-1", "ttl_ns=3000000000")
+	last.hears("held")
+	_ = last.Process.Signal(syscall.SIGKILL)
+	s.exits(s.start("mopslock-host", "run", "--ttl", "3s", "n", "--", "true"), 0)
+}
+
+// TestNodeKeeper: a lease that the command keeps for a script excludes the command's own, and is excluded by it. The
+// script is told of a break; it believes no deadline that has passed while the keeper was stopped; and when it is killed its lease
+// expires.
+func TestNodeKeeper(t *testing.T) {
+	const long, short, atOnce = "20000000000", "3000000000", "0"
+	s := newStage(t)
+	first := s.script("keeper.mjs", s.store(), "n", long)
+	if a := first.hears("held"); a.Token != 1 {
+		t.Errorf("%+v", a)
+	}
+	s.exits(s.start("mopslock-host", "run", "--wait", "0", "--ttl", "20s", "n", "--", "touch", "ran"), 75)
+	_ = first.input.Close()
+	first.hears("released")
+	s.exits(first.process, 0)
+
+	run := s.start("mopslock-host", "run", "--ttl", "3s", "n", "--", "sh", "-c", untilEnough)
+	s.begins()
+	refused := s.script("keeper.mjs", s.store(), "n", short, atOnce)
+	if a := refused.hears("lost"); a.Reason != "n: held" {
+		t.Errorf("%+v", a)
+	}
+	s.exits(refused.process, 0)
+	waiter := s.script("keeper.mjs", s.store(), "n", short)
+	_ = run.Process.Signal(syscall.SIGKILL)
+	waiter.hears("held")
+	s.exits(s.start("mopslock-host", "break", "n", "--why", "stuck"), 0)
+	if a := waiter.hears("lost"); a.Reason != "n: broken" {
+		t.Errorf("%+v", a)
+	}
+	s.exits(waiter.process, 0)
+
+	alone := s.script("keeper.mjs", s.store(), "n", short)
+	keeper := alone.hears("held").Keeper
+	_ = syscall.Kill(keeper, syscall.SIGSTOP)
+	if a := alone.hears("lost"); a.Reason != "n: expired" {
+		t.Errorf("%+v", a)
+	}
+	_ = syscall.Kill(keeper, syscall.SIGCONT)
+	s.exits(alone.process, 0)
+
+	last := s.script("keeper.mjs", s.store(), "n", short)
 	last.hears("held")
 	_ = last.Process.Signal(syscall.SIGKILL)
 	s.exits(s.start("mopslock-host", "run", "--ttl", "3s", "n", "--", "true"), 0)

@@ -34,15 +34,29 @@ function integer(n, out) {
   for (let i = bytes - 1; i >= 0; i--) out.push(Number((n >> BigInt(8 * i)) & 255n));
 }
 
-export function decode(b) {
+// valuesOf reads values that stand back to back in a stream, whose chunks may end anywhere.
+export async function* valuesOf(chunks) {
+  let rest = Buffer.alloc(0);
+  for await (const chunk of chunks) {
+    rest = Buffer.concat([rest, chunk]);
+    for (let end, value; rest.length > 0; rest = rest.subarray(end)) {
+      try { value = decode(rest, (at) => (end = at)); } catch (error) { if (error === tooShort) break; throw error; }
+      yield value;
+    }
+  }
+}
+const tooShort = new Error("the message ends too early");
+
+// decode returns the first value, and tells ends where it ends.
+export function decode(b, ends = () => {}) {
   let at = 0;
-  const number = (n) => { let v = 0n; while (n-- > 0) v = (v << 8n) | BigInt(b[at++]); return v; };
+  const number = (n) => take(n).reduce((v, c) => (v << 8n) | BigInt(c), 0n);
   const small = (v) => (v >= Number.MIN_SAFE_INTEGER && v <= Number.MAX_SAFE_INTEGER ? Number(v) : v);
-  const take = (n) => b.slice(at, (at += Number(n)));
+  const take = (n) => { if (at + Number(n) > b.length) throw tooShort; return b.slice(at, (at += Number(n))); };
   const list = (n) => Array.from({ length: Number(n) }, value);
   const map = (n) => { const m = {}; for (; n > 0; n--) { const key = value(); m[key] = value(); } return m; };
   function value() {
-    const c = b[at++];
+    const [c] = take(1);
     if (c < 0x80) return c;
     if (c < 0x90) return map(c & 15);
     if (c < 0xa0) return list(c & 15);
@@ -60,5 +74,7 @@ export function decode(b) {
     }
     throw new Error(`no message: byte ${c} at ${at - 1}`);
   }
-  return value();
+  const first = value();
+  ends(at);
+  return first;
 }
