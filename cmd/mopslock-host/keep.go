@@ -27,13 +27,18 @@ func (a *app) keepCommand() *cobra.Command {
 		Use:   "keep [flags]",
 		Short: "hold leases for a process in another language",
 		Long: `keep holds leases and permits for its parent, a program in any language: it makes the requests and the renewals, and
-needs neither the parent's attention nor its threads. Commands of the core's client come on stdin, its notices go to
-stdout, both as msgpack values back to back. bindings/README.md of the source has the messages.
+needs neither the parent's attention nor its threads. The parent writes commands to stdin and reads notices from
+stdout, both msgpack values back to back. The parent opens stores by URL, and --store is not used. bindings/README.md of the
+source has the messages and an example in JavaScript.
 
-It ignores INT, HUP, TERM and QUIT, which a terminal sends to a whole group. It ends with stdin, or with the process of
---parent, whichever is first, and releases nothing then: what it holds expires, unless the parent has released it
-before. A parent that is stopped stays its parent, and its leases are kept.`,
-		Example: `  mopslock-host keep --parent $$`,
+keep ignores INT, HUP, TERM and QUIT, which a terminal sends to a whole group. It ends with 0 when stdin ends, or when
+the process of --parent does. It releases nothing then: what it holds expires, unless the parent has sent close
+before. If the parent is only stopped (SIGSTOP), keep goes on and keeps its leases. After bytes that are no message it
+ends with 64.
+
+Without --belief the parent hears each renewal, with the deadline until which it may rely on the lease. With it the
+parent reads the deadlines from memory.`,
+		Example: `  mopslock-host keep --parent $$ <commands >notices`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0:
@@ -55,8 +60,8 @@ before. A parent that is stopped stays its parent, and its leases are kept.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&parent, "parent", 0, "end when the process of this id has ended (default: with stdin alone)")
-	flags.StringVar(&belief, "belief", "", "write until when claims may be relied on into this `file`, which the parent maps; /dev/fd/N is a descriptor that was inherited")
+	flags.IntVar(&parent, "parent", 0, "end when the process of this id has ended, also if stdin is still open; records name that process (default: end with stdin alone)")
+	flags.StringVar(&belief, "belief", "", "write the deadlines of claims into this `file`, which the parent maps (not on Windows); /dev/fd/N is a descriptor that was inherited")
 	flags.BoolVar(&detach, "detach", false, "start keep anew in a process that is no child of the parent's, with the same stdin, stdout and stderr, and end")
 	return cmd
 }

@@ -22,7 +22,7 @@ export class Keeper {
     if ((await keeper.#next("ready")).messages !== 1) throw new Error("the keeper has other messages");
     await keeper.#ask({ kind: "open", url });
     // Deadlines are of the keeper's clock, which counts a suspend, as mono does and process.hrtime does not. Mono is read
-    // before the keeper's clock, and has steps of 10 ms: a claim may so end a little too early, and never too late.
+    // before the keeper's clock, and has steps of 10 ms: a claim may then end a little too early, and never too late.
     const before = mono(), { mono_ns } = await keeper.#ask({ kind: "ping" });
     keeper.now = () => mono() - before + BigInt(mono_ns) + 10_000_000n;
     return keeper;
