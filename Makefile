@@ -22,10 +22,11 @@ APT_GET := apt-get -qq -o APT::Sandbox::User=root
 # detector, as the suites of our own stores do.
 HAMMERED := ./host ./host/limiter ./host/fence ./host/trace ./host/store/local ./host/store/mem
 # make test compiles no cloud's SDK, which takes minutes where nothing is cached: the packages whose
-# tests have one go to make test-servers, where servers have them all. The tests called Cloud, Node and
-# Valgrind go there as well, since they need an SDK, Node or Valgrind. make stress has tests/stress.
+# tests have one go to make test-servers, where servers have them all. The tests called Cloud, Node,
+# Valgrind and Asan go there as well, since they need an SDK, Node, Valgrind, or Go's own library with
+# AddressSanitizer in it. make stress has tests/stress.
 NOCLOUD := -tags mopslock_nocloud
-ELSEWHERE := ^Test(Cloud|Node|Valgrind)
+ELSEWHERE := ^Test(Cloud|Node|Valgrind|Asan)
 SDK := github.com/aws/\|cloud.google.com/\|github.com/Azure/
 TESTED = $(GO) list $(NOCLOUD) -test -f '{{.ImportPath}} {{.Deps}}' ./... | sed -n 's/^\([^ ]*\)\.test /\1 /p' | grep -v '/tests/stress '
 # Packages with goroutines of their own and without a cloud's SDK, which would cost minutes.
@@ -62,7 +63,7 @@ help: ## show what each target does
 build: ## build bin/mopslock-host
 	$(GO) build $(if $(shell git rev-parse HEAD 2>/dev/null),-buildvcs=auto) -tags disable_grpc_modules -ldflags '-s -w' -o $(BIN)/mopslock-host ./cmd/mopslock-host
 
-lib: ## build libmopslock and libmopslock-core into bin/lib
+lib: ## build libmopslock-core into bin/lib
 	@$(MAKE) -s -C bindings/c GO=$(GO)
 
 python: $(VENV)/installed ## build the wheel of the Python package into bin/dist
@@ -75,7 +76,7 @@ python-parts: ## build what the package is packed from into PARTS
 	@$(MAKE) -s -C bindings/c shared GO=$(GO) LIB=$(PARTS)
 	@$(GO) build -buildvcs=false -tags '$(or $(COMMAND_TAGS),disable_grpc_modules)' -ldflags '-s -w' -o $(PARTS)/mopslock-host ./cmd/mopslock-host
 
-install: ## install header, libraries and pkg-config files (PREFIX=/usr/local)
+install: ## install header, C library and pkg-config file (PREFIX=/usr/local)
 	@$(MAKE) -s -C bindings/c install GO=$(GO)
 
 # It shows a directory, so it does not compile the clouds' SDKs, which take minutes where nothing is cached.
@@ -118,7 +119,6 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## check lint, formatting, 
 	@echo "== gofumpt"
 	@out=$$($(GOFUMPT) -l core host wasm bindings cmd tests); test -z "$$out" || { echo "not formatted, run $(GOFUMPT) -w on:"; echo "$$out"; exit 1; }
 	@echo "== vet, where golangci-lint does not look"
-	@$(GO) vet -tags mopslock_core ./bindings/c
 	@$(GO) vet -tags mopslock_nocloud ./cmd/mopslock-host
 	@$(GO) vet -tags mopslock_mutations ./core/... ./tests/explore/... ./tests/simulate/...
 	@echo "== golangci-lint"
@@ -207,12 +207,12 @@ $(PEERS)/debian:
 	@mv $(BIN)/tmp/peers/debian $@
 	@rm -rf $(BIN)/tmp/peers
 
-# The libraries are always built, and copied only when they differ: targets that
+# The parts are always built, and copied only when they differ: targets that
 # depend on them are made again when they have changed.
 $(PYLIB)/stamp: FORCE
 	@$(MAKE) -s python-parts PARTS=$(CURDIR)/$(BIN)/lib COMMAND_TAGS=mopslock_nocloud GO=$(GO)
 	@mkdir -p $(PYLIB)
-	@set -e; for file in $(BIN)/lib/libmopslock.so $(BIN)/lib/libmopslock-core.so $(BIN)/lib/mopslock-host wasm/mopslock.wasm wasm/mopslock.wasm.sha256; do \
+	@set -e; for file in $(BIN)/lib/libmopslock-core.so $(BIN)/lib/mopslock-host wasm/mopslock.wasm wasm/mopslock.wasm.sha256; do \
 		cmp -s $$file $(PYLIB)/$${file##*/} || { cp $$file $(PYLIB)/new; mv $(PYLIB)/new $(PYLIB)/$${file##*/}; touch $@; }; done
 
 # A changed pyproject.toml makes a new environment. Changed sources only

@@ -1,11 +1,10 @@
 #!/bin/sh
-# check-exports.sh HEADER LIBRARY [UNTIL]: fails unless the functions that the
-# header declares, up to the line that has UNTIL, are what the library shows.
+# check-exports.sh HEADER LIBRARY: fails unless the functions that the header
+# declares are what the library shows.
 set -eu
-header=$1 library=$2 until=${3:-}
+header=$1 library=$2
 
-declared=$(awk -v until="$until" 'until != "" && index($0, until) { exit } { print }' "$header" |
-	sed -nE 's/^[a-z0-9_]+ (mopslock_[a-z0-9_]+)\(.*/\1/p' | sort)
+declared=$(sed -nE 's/^[a-z0-9_]+ (mopslock_[a-z0-9_]+)\(.*/\1/p' "$header" | sort)
 case $library in
 *.a) dynamic= ;;
 *) dynamic=-D ;;

@@ -1,14 +1,19 @@
 //go:build cgo
 
-/* The core's functions as C sees them, and what all functions need: the guard
- * against forks and the thread's latest error. */
+/* The functions of mopslock.h: they check arguments, guard against forks, and keep the thread's
+ * latest error. */
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim.h"
+#include "mopslock.h"
 #include "_cgo_export.h"
+
+/* A thread's latest error. */
+struct fault {
+	char text[1024];
+};
 
 static int forked; /* set in a child while it has one thread, before fork returns */
 
@@ -29,7 +34,7 @@ __attribute__((constructor)) static void prepare(void)
 /* spare is for a thread that gets no memory. */
 static struct fault spare;
 
-struct fault *this_fault(void)
+static struct fault *this_fault(void)
 {
 	struct fault *mine = pthread_getspecific(latest);
 	if (mine != NULL)
@@ -44,17 +49,14 @@ struct fault *this_fault(void)
 	return mine;
 }
 
-int fail(int code, const char *text)
+static int fail(int code, const char *text)
 {
 	struct fault *mine = this_fault();
-	mine->reason = mine->class = 0;
 	strncpy(mine->text, text, sizeof mine->text - 1);
 	return code;
 }
 
-int is_forked(void) { return forked; }
-
-int fail_forked(void)
+static int fail_forked(void)
 {
 	return fail(MOPSLOCK_EFORKED, "mopslock: this process was forked after the library was loaded, "
 	                              "and the library does not work in such a child; load it in the child, or exec");
@@ -76,9 +78,9 @@ size_t mopslock_last_error(char *text, size_t cap)
 	return len;
 }
 
-int mopslock_last_reason(void) { return this_fault()->reason; }
+int mopslock_last_reason(void) { return 0; }
 
-int mopslock_last_class(void) { return this_fault()->class; }
+int mopslock_last_class(void) { return 0; }
 
 /* said stores what the core's code means. The answer itself says more. */
 static int said(int code)

@@ -32,7 +32,7 @@ SOURCES = HERE.parent / "c"
 GO_MOD = HERE.parent.parent / "go.mod"
 
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
-LIBRARIES = ("libmopslock" + SUFFIX, "libmopslock-core" + SUFFIX)
+LIBRARIES = ("libmopslock-core" + SUFFIX,)
 PREBUILT = "MOPSLOCK_LIB_DIR"
 MODULE = ("mopslock.wasm", "mopslock.wasm.sha256")
 MODULE_FROM = HERE.parent.parent / "wasm"
@@ -56,7 +56,7 @@ DO_WITHOUT = "set MOPSLOCK_ENGINE=wasm, which needs none of this, and pip instal
 
 
 class BuildLibraries(Command):
-    """The step of a build that puts both libraries and the module into mopslock/_lib."""
+    """The step of a build that puts the library and the module into mopslock/_lib."""
 
     description = "build the shared libraries from the checkout, by Go"
     user_options: ClassVar[list[tuple[str, str | None, str | None]]] = []

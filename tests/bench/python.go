@@ -10,7 +10,6 @@ import (
 type python struct {
 	script string
 	needs  []string // modules without which there is no figure
-	full   bool     // it loads libmopslock, and not only libmopslock-core
 	args   []string
 }
 
@@ -27,12 +26,12 @@ func stepCtypes(loader string) python {
 
 // packaged is a script that uses the package.
 func packaged(script string, args ...string) python {
-	return python{script: script, needs: []string{"msgpack"}, full: true, args: args}
+	return python{script: script, needs: []string{"msgpack"}, args: args}
 }
 
 // mops is a script that uses mops.
 func mops(script string, args ...string) python {
-	return python{script: script, needs: []string{"msgpack", "thds.mops"}, full: true, args: args}
+	return python{script: script, needs: []string{"msgpack", "thds.mops"}, args: args}
 }
 
 var stepCffi = python{
@@ -53,12 +52,8 @@ func (p python) measure(w *workshop) (figure, error) {
 			return figure{}, &missingError{module}
 		}
 	}
-	build := w.library
-	if p.full {
-		build = w.libraries
-	}
 	sources, err := filepath.Abs("bindings/python/src")
-	if err = errors.Join(err, build()); err != nil {
+	if err = errors.Join(err, w.library()); err != nil {
 		return figure{}, err
 	}
 	places := map[string]string{libraryPath: w.path("libmopslock-core.so"), libraryDir: w.dir, vectorPath: w.path("renewals.vec")}

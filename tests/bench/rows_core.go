@@ -7,7 +7,7 @@ var (
 	coreRows = []row{
 		{what: "native step, message to message, in turns with map lookup + copy", ours: stepBeside.figure("ns-ours", inTime), beside: stepBeside.figure("ns-bare", inTime), budget: times(16)},
 		{what: "the same, each over and over alone", ours: nativeStep, beside: goBench{"tests/bench", "MapAndCopy"}, noAllocs: true},
-		{what: "C → libmopslock step / native step", ours: replayC{}, beside: nativeStep, budget: times(2.2)},
+		{what: "C → libmopslock-core step / native step", ours: replayC{}, beside: nativeStep, budget: times(2.2)},
 		{what: "wazero step / native step", ours: goBench{"tests/bench", "StepWASM"}, beside: nativeStep, budget: times(18), noAllocs: true},
 		{what: "Python step, cffi in API mode / native step", ours: stepCffi, beside: nativeStep, budget: times(4)},
 		{what: "Python step, ctypes that keeps the GIL, buffers used again / native step", ours: stepCtypes("PyDLL"), beside: nativeStep, budget: times(8)},

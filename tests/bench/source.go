@@ -203,14 +203,9 @@ func quote(value float64, u unit, from string) quoted {
 // set is a figure that need not be measured.
 func set(value float64, u unit) quoted { return quoted{Value: value, Unit: u} }
 
-// library builds libmopslock-core, which has the core and nothing else.
+// library builds libmopslock-core.
 func (w *workshop) library() error {
-	return w.build("library", "make", "-s", "-C", "bindings/c", "core", "LIB="+w.dir)
-}
-
-// libraries builds libmopslock-core, and libmopslock with stores.
-func (w *workshop) libraries() error {
-	return w.build("libraries", "make", "-s", "-C", "bindings/c", "shared", "LIB="+w.dir)
+	return w.build("library", "make", "-s", "-C", "bindings/c", "shared", "LIB="+w.dir)
 }
 
 // replayC is the same trace from C.

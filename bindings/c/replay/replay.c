@@ -1,6 +1,6 @@
 /*
  * replay: gives the inputs of vector files to the core and compares its answers,
- * byte for byte. It works with libmopslock-core and with libmopslock.
+ * byte for byte.
  *
  *     replay FILE...                 exit 0: all agree; 1: a difference; 2: a bad file
  *     replay --bench ROUNDS FILE     prints the nanoseconds of one step

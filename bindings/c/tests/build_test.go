@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// dependOn reads what the libraries are made of, so that the go command knows
+// dependOn reads what the library and the command are made of, so that the go command knows
 // when a result that it remembers is of yesterday's sources.
 var dependOn = sync.OnceValue(func() error {
-	for _, dir := range []string{c, "../../../core", "../../../host", "../../../wasm"} {
+	for _, dir := range []string{c, "../../../core", "../../../host", "../../../cmd"} {
 		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
@@ -74,21 +74,16 @@ func need(t *testing.T, tool string) {
 	if os.Getenv("MOPSLOCK_TOOLS") == "required" {
 		t.Fatalf("there is no %s", tool)
 	}
-	t.Skipf("there is no %[1]s: install %[1]s to test the C libraries as their users build and run them", tool)
+	t.Skipf("there is no %[1]s: install %[1]s to test the C library as its users build and run it", tool)
 }
 
 func coreLibrary(t *testing.T) library {
-	t.Helper()
-	return library{"mopslock-core", fullLibrary(t).dir}
-}
-
-func fullLibrary(t *testing.T) library {
 	t.Helper()
 	need(t, "gcc")
 	if err := install(); err != nil {
 		t.Fatal(err)
 	}
-	return library{"mopslock", filepath.Join(scratch, "lib")}
+	return library{"mopslock-core", filepath.Join(scratch, "lib")}
 }
 
 // compile makes a program of a C source, with a library or, if that is zero,

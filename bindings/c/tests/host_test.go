@@ -259,17 +259,6 @@ func TestHostFallsBack(t *testing.T) {
 	held.says("released").exits(128 + int(syscall.SIGTERM))
 }
 
-// TestHostValgrind: a whole tenure leaks nothing.
-func TestHostValgrind(t *testing.T) {
-	need(t, "valgrind")
-	s := newHosts(t, "")
-	out := command(t, nil, "valgrind", "-q", "--leak-check=full", "--show-leak-kinds=definite", "--undef-value-errors=no",
-		s.host, "-t", "60", s.path("store"), "n", "true")
-	if strings.Contains(out, "definitely lost") || !strings.Contains(out, "released") {
-		t.Error(out)
-	}
-}
-
 // TestDirectory: what the program says at its top.
 func TestDirectory(t *testing.T) {
 	t.Parallel()

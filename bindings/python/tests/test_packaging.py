@@ -23,7 +23,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 MODULE = {"mopslock.wasm", "mopslock.wasm.sha256"}
-LIBRARIES = {"libmopslock" + SUFFIX, "libmopslock-core" + SUFFIX}
+LIBRARIES = {"libmopslock-core" + SUFFIX}
 FILES = LIBRARIES | MODULE
 COMMAND = "mopslock-host"
 PLACES = {f"mopslock/_lib/{name}" for name in FILES} | {f"mopslock/_bin/{COMMAND}"}
@@ -245,7 +245,7 @@ def test_without_the_checkout_and_from_an_sdist(copied: Path, tmp_path: Path) ->
 def test_wrong_prebuilt_folder(tmp_path: Path) -> None:
     """It is an error, and no silent build of something else."""
     assert_refused(PACKAGE, tmp_path, *LIBRARIES, COMMAND, "`make python`", MOPSLOCK_LIB_DIR=str(tmp_path))
-    (tmp_path / ("libmopslock" + SUFFIX)).write_text("")
+    (tmp_path / COMMAND).write_text("")
     missing = "there is no libmopslock-core" + SUFFIX
     assert_refused(PACKAGE, tmp_path, missing, MOPSLOCK_LIB_DIR=str(tmp_path))
     assert_refused(PACKAGE, tmp_path, "bin/lib is not an absolute path", MOPSLOCK_LIB_DIR="bin/lib")

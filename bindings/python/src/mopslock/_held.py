@@ -52,7 +52,7 @@ class Handle:
 
     @classmethod
     def parse(cls, text: str) -> Handle:
-        """Reads what text, mopslock-host or libmopslock wrote. It ignores unknown fields."""
+        """Reads what text or mopslock-host wrote. It ignores unknown fields."""
         try:
             fields: Any = json.loads(text)
             if not isinstance(fields, dict):
