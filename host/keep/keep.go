@@ -51,6 +51,8 @@ type Options struct {
 	Counted func(context.Context) ([]Counted, error)
 }
 
+var errTaken = errors.New("mopslock: keep: a store of this number is open; close it first, or choose another number")
+
 // keeper serves one parent.
 type keeper struct {
 	options Options
@@ -159,8 +161,15 @@ func (k *keeper) serve(number uint64, a *asked) {
 	}
 	s := newKept(k, number)
 	k.mu.Lock()
-	k.stores[number] = s
+	taken := k.stores[number] != nil
+	if !taken {
+		k.stores[number] = s
+	}
 	k.mu.Unlock()
+	if taken {
+		k.out.say(number, fault(a.Call, errTaken), nil)
+		return
+	}
 	go s.run(a)
 }
 

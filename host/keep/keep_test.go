@@ -191,6 +191,10 @@ func TestAnswersWhatItCannotDo(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	p.open(t.TempDir())
+	p.say(1, asked{Kind: "open", Call: 6, URL: "file://" + t.TempDir()}, nil)
+	if m := p.next(); m.Kind != "fault" || m.Call != 6 || !strings.Contains(m.Text, "is open") {
+		t.Errorf("%+v", m)
+	}
 	p.command(wire.Input{Kind: "acquire", Claim: 1, Terms: &wire.Config{Name: "a//b"}}, map[string]any{"slot": 1})
 	if m := p.next(); m.Kind != "not_begun" || m.Claim != 1 || m.Fault != "argument" {
 		t.Errorf("%+v", m)
