@@ -137,7 +137,7 @@ func TestRun(t *testing.T) {
 	for _, p := range Protocols() {
 		called := false
 		r, err := Run(context.Background(), Options{
-			Protocol: p, Seed: 3, MaxStates: 400_000, Progress: func(int) { called = true },
+			Protocol: p, Seed: 3, MaxStates: 150_000, Progress: func(int) { called = true },
 		})
 		if err != nil {
 			t.Fatal(err)
