@@ -71,7 +71,7 @@ func Serve(in io.Reader, to io.Writer, o Options) error {
 	if k.clock == nil {
 		k.clock = clock.System{}
 	}
-	k.out.say(0, &said{Kind: "ready", Version: Version, Messages: Messages, PID: os.Getpid()}, nil)
+	k.out.say(0, &said{Kind: "ready", Version: Version, Messages: Messages, PID: os.Getpid()})
 	d := msgpack.NewDecoder(bufio.NewReaderSize(in, 64<<10))
 	for {
 		number, message, with, err := readMessage(d)
@@ -122,13 +122,13 @@ func (k *keeper) take(number uint64, message msgpack.RawMessage, with extra) {
 	refused := core.DecodeInput(message, &now, &ev)
 	if refused == nil {
 		if !k.hand(number, func(s *kept) { s.command(ev, with) }) && ev.Terms != nil {
-			k.out.say(number, notBegun(ev.Claim, host.ErrClosed), nil)
+			k.out.say(number, notBegun(ev.Claim, host.ErrClosed))
 		}
 		return
 	}
 	a, err := readAsked(message)
 	if err != nil {
-		k.out.say(number, fault(0, fmt.Errorf("mopslock: keep: no command (%w), and no message to the keeper (%w)", refused, err)), nil)
+		k.out.say(number, fault(0, fmt.Errorf("mopslock: keep: no command (%w), and no message to the keeper (%w)", refused, err)))
 		return
 	}
 	k.serve(number, a)
@@ -147,16 +147,16 @@ func (k *keeper) hand(number uint64, do func(*kept)) bool {
 func (k *keeper) serve(number uint64, a *asked) {
 	switch {
 	case a.Kind == "ping":
-		k.out.say(number, &said{Kind: "done", Call: a.Call, Mono: k.clock.Now().Mono}, nil)
+		k.out.say(number, &said{Kind: "done", Call: a.Call, Mono: k.clock.Now().Mono})
 		return
 	case a.Kind == "counts":
-		k.out.say(number, k.counts(a), nil)
+		k.out.say(number, k.counts(a))
 		return
 	case a.Kind == "open":
 	case k.hand(number, func(s *kept) { go s.serve(a) }):
 		return
 	default:
-		k.out.say(number, fault(a.Call, host.ErrClosed), nil)
+		k.out.say(number, fault(a.Call, host.ErrClosed))
 		return
 	}
 	s := newKept(k, number)
@@ -167,7 +167,7 @@ func (k *keeper) serve(number uint64, a *asked) {
 	}
 	k.mu.Unlock()
 	if taken {
-		k.out.say(number, fault(a.Call, errTaken), nil)
+		k.out.say(number, fault(a.Call, errTaken))
 		return
 	}
 	go s.run(a)

@@ -29,11 +29,8 @@ func (o *out) notice(store uint64, n *host.Notice) {
 }
 
 // say says something of the keeper's own.
-func (o *out) say(store uint64, m *said, more *with) {
-	message := append(appendHead(nil, store, more != nil), encode(m)...)
-	if more != nil {
-		message = append(message, encode(more)...)
-	}
+func (o *out) say(store uint64, m *said) {
+	message := append(appendHead(nil, store, false), encode(m)...)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.queue = append(o.queue, message...)

@@ -13,13 +13,13 @@ import (
 // child that lives on holds them open.
 func AwaitEnd(pid int) {
 	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-		defer unix.Close(fd)
+		defer func() { _ = unix.Close(fd) }()
 		for {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
 			if err == nil && n > 0 {
 				return
 			}
-			if err != nil && err != unix.EINTR { //nolint:errorlint // a bare number
+			if err != nil && err != unix.EINTR {
 				break
 			}
 		}

@@ -109,7 +109,7 @@ func (s *kept) close() {
 	s.say(&said{Kind: "closed"})
 }
 
-func (s *kept) say(m *said) { s.keeper.out.say(s.number, m, nil) }
+func (s *kept) say(m *said) { s.keeper.out.say(s.number, m) }
 
 // serve does what the keeper is asked, and answers.
 func (s *kept) serve(a *asked) {

@@ -9,8 +9,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
-from urllib.request import url2pathname
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from . import _texts
 from ._duration import Duration, nanoseconds
@@ -149,7 +148,7 @@ def _host_of_url(url: str) -> OwnHost:
         if not _hosts.said:
             _hosts.said = True
             log.warning("%s; directories are kept in this process", error)
-        return OwnHost(Directory(url2pathname(at.path), create=query.get("create") != "false"))
+        return OwnHost(Directory(unquote(at.path), create=query.get("create") != "false"))
 
 
 def close(store: AnyStore | None = None, *, timeout: Duration = AT_EXIT) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import importlib.metadata
 import itertools
 import os
 import platform
@@ -180,6 +179,8 @@ def _import() -> Any:
 
 def _version() -> str:
     try:
+        import importlib.metadata  # noqa: PLC0415 - it takes a while
+
         return importlib.metadata.version("wasmtime")
     except ModuleNotFoundError:  # no files of a package, as in a frozen program; wasmtime knows its own images
         return "unknown"

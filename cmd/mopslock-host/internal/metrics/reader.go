@@ -52,7 +52,7 @@ func (r *Reader) Counted(ctx context.Context) (all []keep.Counted, err error) {
 func labels(set attribute.Set) map[string]string {
 	named := map[string]string{}
 	for _, one := range set.ToSlice() {
-		named[string(one.Key)] = one.Value.Emit()
+		named[string(one.Key)] = one.Value.String()
 	}
 	return named
 }
