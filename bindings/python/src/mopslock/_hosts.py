@@ -87,7 +87,12 @@ def _kept_object(store: Store) -> OwnHost:
         raise BadArgument(
             f"mopslock: store {store!r}: has keeper=True and no keeper_terms(), which says how a keeper makes it"
         )
-    host: OwnHost = opened(repr(store), lambda: host_of(store).client, store)  # type: ignore[attr-defined]
+    host: OwnHost
+    try:
+        host = opened(repr(store), lambda: host_of(store).client, store)  # type: ignore[attr-defined]
+    except NoKeeper as error:
+        log.warning("%s; the leases of %r are kept in this process", error, store)
+        host = OwnHost(store)
     with _hosts.lock:
         known = _hosts.objects.get(id(store))
         if known is None or known.is_gone():

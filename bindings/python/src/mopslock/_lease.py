@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import threading
+import time
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +32,10 @@ NO_DEADLINE = 1 << 61
 
 OWN = "a lease is this process's own: give its text to the other process, and accompany() it there"
 """Why none can be pickled."""
+
+
+LATE = 0.05
+"""Seconds after a deadline at which it is looked whether that was moved."""
 
 
 class Lost:
@@ -62,7 +67,11 @@ class Lost:
                 ended: Future[None] = Future()
                 self._held.when_ended(lambda _: ended.settle(None))
                 self._ended = ended  # last: an interrupted call may begin again
-        await self._caller.wait(self._ended, timeout)
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while not self.is_set() and (left := end - time.monotonic()) > 0:
+            if self._held.guarded:  # who is to tell of the loss may have been stopped
+                left = min(left, max(self._held.left_ns() / SECOND, 0) + LATE)
+            await self._caller.wait(self._ended, left if left < NO_DEADLINE / SECOND else None)
         return self.is_set()
 
     def __bool__(self) -> bool:

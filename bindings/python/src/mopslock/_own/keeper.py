@@ -57,7 +57,7 @@ WORDS = 1 << 20
 STARTING = 20.0
 """Seconds that a keeper may take to begin, on a machine that is busy."""
 
-LOOKING, HANGING = 5.0, 14.0
+LOOKING, HANGING = 2.0, 7.0
 """Seconds of silence after which it is looked whether the keeper answers and the socket is still our own, and after
 which a keeper that does not answer is left."""
 
@@ -217,6 +217,8 @@ class Keeper:
             while self._socket is not None and (piece := self._socket.recv(1 << 16)):
                 self._unpacker.feed(piece)
                 for message in self._unpacker:
+                    if not isinstance(message, list) or len(message) < 2 or not isinstance(message[1], dict):
+                        return {}  # some other program's words
                     found: Call = message[1]
                     return found
         return {}
@@ -263,6 +265,17 @@ class Keeper:
         self.post(ask)
         return answer
 
+    def is_ours(self) -> bool:
+        """Whether it can still be spoken to, as far as that can be told at once."""
+        try:
+            return self.dead is None and self._socket is not None and self._is_same(self._socket)
+        except OSError:
+            return False
+
+    def _is_same(self, ours: socket.socket) -> bool:
+        now = os.fstat(ours.fileno())
+        return (now.st_dev, now.st_ino) == self._same
+
     def changed(self) -> dict[str, str]:
         """What was put into the environment since the keeper began."""
         return {key: value for key, value in os.environ.items() if self.environment.get(key) != value}
@@ -303,8 +316,7 @@ class Keeper:
         ours = self._socket
         if ours is None:
             raise OSError("its socket is closed")
-        now = os.fstat(ours.fileno())
-        if (now.st_dev, now.st_ino) != self._same:
+        if not self._is_same(ours):
             ours.detach()
             self._socket, self._stderr = None, -1
             _foreign.append(self.belief)  # nor are our other descriptors our own any more
@@ -400,6 +412,8 @@ class Keeper:
 
     def forget(self) -> None:
         """Lets go of it, once. A forked child must not be taken for its parent."""
+        with contextlib.suppress(OSError):
+            self._check_socket()
         ours, self._socket = self._socket, None
         stderr, self._stderr = self._stderr, -1
         with contextlib.suppress(OSError):
@@ -436,12 +450,16 @@ def keeper(*, python: bool = False) -> Keeper:
     """One of this process, started when it is first needed, and again when it has ended. On a thread of ours."""
     with _current.lock:
         found = _current.keepers.get(python)
+        if found is not None and not found.is_ours():
+            found._end(OSError("this process has closed the keeper's socket"))
         if found is None or found.dead is not None:
             path = Path(__file__).parent.parent / "_keeper.py" if python else command()
             if sys.platform == "win32":
                 raise NoKeeper("mopslock: there are no keepers on Windows yet")
             if python and (getattr(sys, "frozen", False) or not sys.executable):
                 raise NoKeeper("mopslock: this program has no Python of its own that could keep a store's leases")
+            if python and path is not None and not path.is_file():
+                raise NoKeeper(f"mopslock: there is no file {path}, as where a package lies in an archive")
             if path is None:
                 raise NoKeeper(f"mopslock: there is no {COMMAND}, which keeps leases on stores of URLs; {INSTALL}")
             try:

@@ -36,7 +36,7 @@ from .clock import System
 from .host import OwnHost
 from .keeper import Call, Keeper, Word, keeper, keepers
 from .threads import Timer, shared
-from .verbs import Action, Event
+from .verbs import Action, Event, looked_at
 
 OPENING = 60.0
 """Seconds. Some clouds look for credentials on the network."""
@@ -116,7 +116,14 @@ class KeptClient(AnyClient):
             return
         where, *arguments = store.keeper_terms()
         key, body = f"_mopslock/d/{uuid.uuid4()}", os.urandom(16)
-        store.put(key, body)
+        try:
+            store.put(key, body)
+        except Exception as failed:
+            class_, _, cause = looked_at(failed)
+            raise error_class(class_)(
+                f"mopslock: {self.url} cannot be opened in a keeper{_texts.said(class_, cause)}; "
+                f"{_texts.advice(class_)}"
+            ) from cause
         try:
             asked = {"terms": [where, arguments], "probe": [key, body], "path": sys.path}
             self.answered(self.ask("open", environment=self.keeper.changed(), **asked), OPENING)
@@ -308,7 +315,7 @@ class KeptHost(OwnHost):
 
     def is_gone(self) -> bool:
         """Another is needed."""
-        return self.client._is_gone is not None
+        return self.client._is_gone is not None or not self.client.keeper.is_ours()
 
     def place(self) -> str:
         """Of its URL."""

@@ -53,7 +53,7 @@ class Invocation(Claim, Call):
     """A call. The client says when the work is to be begun, and is told when that has ended."""
 
     __slots__ = (
-        "_again", "_cancelled", "_ends", "_final", "_late", "_launched", "_output", "_pid", "_stored", "_waits",
+        "_again", "_cancelled", "_end", "_ends", "_final", "_late", "_launched", "_output", "_pid", "_stored", "_waits",
         "_working", "cause", "client", "handle", "name", "next_step", "number", "over", "tenure", "ttl_ns",
     )  # fmt: skip
 
@@ -69,7 +69,8 @@ class Invocation(Claim, Call):
         self._launched = self._working = False  # the work was begun, ever; it is under way
         self._cancelled = False
         self._again = False  # its client was lost meanwhile, and another has not caught up
-        self._ends: list[Event] = []  # that the work has ended, as the client is to be told
+        self._end: Event | None = None  # that the work has ended, and what it has left is not known to be stored
+        self._ends: list[Event] = []  # the same, as the client is to be told
         self._late: Step | MopslockError | None = None  # how it ends, unless work is launched all the same
         self._final: Step | MopslockError | None = None
         self._output: bytes | Output = b""  # of the work
@@ -140,8 +141,10 @@ class Invocation(Claim, Call):
 
     def strand(self, error: MopslockError) -> bool:
         """Work that is under way goes on, and what it leaves is to be stored all the same."""
-        if self._working and self._final is None:
+        if self._launched and self._final is None and not self._cancelled and (self._working or self._end is not None):
             self._again = True
+            if self._end is not None:  # whether it is stored is unknown
+                self._ends = [self._end]
             return True
         self._conclude(self._late or error)
         self._end_tenure(_texts.ended(self.name))
@@ -175,6 +178,7 @@ class Invocation(Claim, Call):
             next_step.settle(self._final)
             return
         self._working = False
+        self._end = event
         self._ends.append(event)
         if not self._again:  # otherwise when another client has said that it is to be done
             self._tell_end()
@@ -229,6 +233,7 @@ class Invocation(Claim, Call):
                 self.client.command(self, "cancel")
             return
         self._launched = self._working = True
+        self._end = None
         begin = Begin(self.tenure or NoLease(self, self.client.url))
         if not self.next_step.settle(begin):  # nobody is there to do it
             self.cancel()
