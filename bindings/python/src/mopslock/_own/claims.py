@@ -88,9 +88,10 @@ class Belief(HeldThing):
             raise _texts.forked(self.title, self.what)
         self.ended.add_done_callback(lambda over: tell(over.exception()))  # type: ignore[arg-type]
 
-    def invalidate(self) -> None:
-        """It is not relied on any more, by our own will; one that is past its deadline is lost instead."""
-        if not self._is_over():
+    def invalidate(self, *, told: bool = False) -> None:
+        """It is not relied on any more, by our own will; one that is past its deadline is lost instead. told: the
+        client has said that it is over, and a keeper may have taken its word back before we heard that."""
+        if not self._is_over() or (told and not self.until()):
             self.ended.settle(_texts.ended(self.title, self.what))
 
     # What the client tells.

@@ -196,7 +196,7 @@ class Invocation(Claim, Call):
             return
         self._final, self._working, self._late = outcome, False, None
         if self.tenure is not None:
-            self.tenure.invalidate()  # what is written next may let others in
+            self.tenure.invalidate(told=True)  # what is written next may let others in
         if isinstance(outcome, MopslockError) and outcome.__cause__ is None:
             outcome.__cause__ = self.cause
         self._drop_output()
@@ -253,7 +253,7 @@ class Invocation(Claim, Call):
             return
         self._late, self._working = outcome, False
         if self.tenure is not None:
-            self.tenure.invalidate()  # as for who concludes
+            self.tenure.invalidate(told=True)  # as for who concludes
 
     def _refused(self, action: Action) -> None:
         self._conclude(refusal(self, self.client, self.name, action, seen=self._seen(action), what="lease"))
