@@ -161,6 +161,17 @@ func TestTellsItsClock(t *testing.T) {
 	}
 }
 
+func TestTakesTheEnvironmentOfAStore(t *testing.T) {
+	const name = "MOPSLOCK_TEST_CREDENTIAL"
+	t.Setenv(name, "old")
+	p := serve(t)
+	p.say(1, asked{Kind: "open", Call: 1, URL: "file://" + filepath.ToSlash(t.TempDir()), Environment: map[string]string{name: "new"}}, nil)
+	p.hear("opened")
+	if value := os.Getenv(name); value != "new" {
+		t.Errorf("the store was opened with %q", value)
+	}
+}
+
 func TestEndsWithItsMessagesAndReleasesNothing(t *testing.T) {
 	dir := t.TempDir()
 	p := serve(t).open(dir)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,7 +25,7 @@ from mopslock._units import FOREVER
 from mopslock._workers import Workers
 from mopslock.terms import Terms
 from test_stores import fsspec_local
-from ways import LIVES, SOON, ended, program, until
+from ways import LIVES, SOON, until
 from world import FakeStore, PlainStore, World
 
 THREADS = 8
@@ -205,20 +204,6 @@ def test_what_is_no_time_and_no_duration_is_refused_or_unknown() -> None:
         stamps.pop(0)
         with pytest.raises(mopslock.StoreError):
             mopslock.inspect(store, "n", timeout=0.1)
-
-
-def test_credentials_that_the_program_sets_itself_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Go library would know only those that the process was started with."""
-    for name in [name for name in os.environ if name.startswith("AZURE_")]:
-        monkeypatch.delenv(name)
-    code = """
-from mopslock._hosts import host_of
-os.environ["AZURE_STORAGE_ACCOUNT"], os.environ["AZURE_STORAGE_KEY"] = "account", "a2V5"
-host_of("azblob://container/x")
-"""
-    with program(code) as process:
-        status, _, error = ended(process)
-        assert status == 0, error
 
 
 # Many threads on one name of a store whose verbs take their time: each of them is served.

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -193,6 +194,19 @@ def test_who_waits_for_a_loss_need_not_be_told(kept: keeper.Keeper, url: str) ->
     lease = mopslock.acquire(url, "n", ttl=NOTICES, protocol="strict")
     os.kill(kept.pid, signal.SIGSTOP)
     assert lease.lost.wait(SOON)
+
+
+def test_credentials_that_the_program_sets_later_go_along(
+    kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the next store that is opened: the keeper would know only those that it was started with."""
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "account")
+    assert kept.changed()["AZURE_STORAGE_ACCOUNT"] == "account"
+    with mock.patch.object(KeptClient, "ask", autospec=True, side_effect=KeptClient.ask) as ask:
+        mopslock.close()
+        mopslock.inspect(url, "n")
+    opened = next(call.kwargs for call in ask.call_args_list if call.args[1] == "open")
+    assert opened["environment"]["AZURE_STORAGE_ACCOUNT"] == "account"
 
 
 def test_another_programs_words_are_no_keepers(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
