@@ -121,7 +121,7 @@ def test_wheel(wheel: Path) -> None:
     assert "\nRoot-Is-Purelib: false\n" in content["WHEEL"]
     assert re.findall(r"^Requires-Dist: ([^;\n]+)$", content["METADATA"], re.MULTILINE) == ["msgpack>=1.0"]
     extras = set(re.findall(r"^Provides-Extra: (.+)$", content["METADATA"], re.MULTILINE))
-    assert extras == {"fsspec", "mops", "test", "wasm"}
+    assert extras == {"fsspec", "mops", "test", "wasm", "watch"}
 
 
 @pytest.mark.slow

@@ -20,11 +20,12 @@ create is refused. It cannot test that there is only one winner. ``exists`` and 
 nothing else. ``list`` must show each object whose write was answered before. If these verbs are missing, or if create
 makes one object twice, ``protocol="auto"`` falls back to lastwriter, with a warning; ``"strict"`` raises Incompatible.
 
-Set two attributes if they are true. ``stamp_unit_ns`` is the resolution of the modification times from get and list.
+Set these attributes if they are true. ``stamp_unit_ns`` is the resolution of the modification times from get and list.
 ``store_clock = True`` says that these times come from a clock that is never set while leases are held, such as a
-cloud's. Then a dead holder's lease can be taken when its TTL is over by that clock. Otherwise it can be taken after it
-was seen unchanged for a TTL; or at once, by a process of the same boot of the same machine, if get and list return
-modification times by this machine's clock.
+cloud's. Then a dead holder's lease can be taken when its TTL is over by that clock. ``orderly = True`` says that only
+this machine writes the store, that these times are by its clock, and that a write has been applied when its verb
+returns, or never is: so it is in memory, or on a local file system. Then a process of the same boot can take the lease
+when its TTL is over by that boot's clock. Otherwise it can be taken after it was seen unchanged for a TTL.
 
 Results of work (mopslock.invoke) are whole objects of any size, and put and create get all their bytes at once. They
 are read by one more verb if the store has it; otherwise by get, which must then return the whole object, however
@@ -46,7 +47,13 @@ name that is taken often has thousands::
 
         def list_page(self, prefix: str, after: str, count: int): ...  # as list: the first count keys after a key
 
-``creates = True`` says that create is known to have one winner. Then the store is not tested.
+``creates = True`` says that create is known to have one winner. Then the store is not tested, unless ``probes = True``
+says that it has to be looked at all the same.
+
+A store that can tell of changes may have one more verb. Then who waits for a name looks when it has changed, and not
+only now and then. Hints may come for nothing, on any thread, until the function that it returns is called::
+
+        def watch(self, key: str, changed: Callable[[], object]) -> Callable[[], object]: ...
 
 An exception means "unknown": a put that raised may have been applied, may be applied later, or never; the core finds
 out by reading. So do not retry for long within a verb. Raise one of mopslock's StoreError classes to say what kind of
@@ -64,7 +71,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
@@ -85,6 +92,7 @@ from ._files import (
 )
 from ._mops_store import BlobStore, Mops
 from ._units import SECOND
+from ._watcher import Watcher, is_there
 from .errors import CLASSES, BadArgument
 
 __all__ = ["Blob", "BlobStore", "Creating", "Directory", "Fsspec", "Listing", "Memory", "Mops", "Store"]
@@ -243,7 +251,7 @@ class Directory:
         a mount, below which a process would otherwise make it while the mount is away. With ``keeper`` its leases are
         kept by a child."""
         self.root, self.keeper = os.path.abspath(os.fspath(root)), keeper
-        self._root = Root(self.root, create)
+        self._root, self._watcher = Root(self.root, create), Watcher()
 
     def keeper_terms(self) -> tuple[Any, ...]:
         """How a keeper makes it."""
@@ -306,6 +314,15 @@ class Directory:
         """The keys that begin with prefix, and when they were written, from a walk of the directory."""
         return self.list_page(prefix, "", None)
 
+    @property
+    def watch(self) -> Callable[[str, Callable[[], object]], Callable[[], object]] | None:
+        """Tells of changes where watchfiles is installed (pip install 'mopslock[watch]'); otherwise there is no such
+        verb, and who waits looks now and then."""
+        return self._watch if is_there() else None
+
+    def _watch(self, key: str, changed: Callable[[], object]) -> Callable[[], object]:
+        return self._watcher.watch(self._path(key), changed)
+
     def _directory_url(self) -> str:
         return Path(self.root).as_uri()
 
@@ -328,7 +345,7 @@ def _open_directory(root: str, create: bool) -> Directory:
 
 OF_DIRECTORY = (
     "get", "open", "put", "overwrite", "create", "exists", "delete", "list", "list_page", "_directory_url", "creates",
-    "probes", "orderly", "stamp_unit_ns",
+    "probes", "orderly", "stamp_unit_ns", "watch",
 )  # fmt: skip
 """What an Fsspec on a local directory takes from a Directory."""
 

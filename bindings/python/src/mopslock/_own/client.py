@@ -125,7 +125,7 @@ class Client(AnyClient):
         self._machine: Machine | None = None
         self._stepping = threading.Lock()  # held by threads of ours alone
         self._stepper = 0  # which of them
-        self._watches = Watches(store, threads.soon, self.post)
+        self._watches = Watches(store, threads.soon, self.post, self._changed)
         self._inbox: queue.SimpleQueue[Do] = queue.SimpleQueue()
         self._called = False  # a thread is on its way to the inbox
         self._under_way: dict[int, Request] = {}
@@ -358,10 +358,11 @@ class Client(AnyClient):
                 elif kind == "abandon":
                     self._inbox.put(partial(self._abandon, action["request"]))
                 elif kind == "watch":
-                    self._watches.begin(action["key"], self._changed)
+                    self._watches.begin(action["key"])
                 elif kind == "unwatch":
                     self._watches.end(action["key"])
                 else:
+                    self._watches.hear(action, getattr(self.claims.get(action.get("claim", 0)), "name", ""))
                     self._tell(action)
 
     def _changed(self, key: str) -> None:

@@ -1,13 +1,23 @@
-"""The keys of whose changes a store tells: hints, for which nobody waits."""
+"""The keys of whose changes a store tells: hints, for which nobody waits.
+
+The client also asks for those by which a holder hears at once of a break. A store may need a thread for them that wakes
+again and again, and beside C calls that keep the GIL each such thread delays renewals. So only keys of names for which
+a claim waits are watched; a holder hears of a break when it renews.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from .._log import log
 from .._workers import Do
+from .verbs import Action
+
+WAITED_FOR = ("/lock.json", "/result")
+"""The ends of keys that no holder asks for."""
 
 
 class Watch:
@@ -23,32 +33,75 @@ class Watch:
 class Watches:
     """All of one client. What has no other word happens under the client's lock."""
 
-    def __init__(self, store: Any, soon: Callable[[Do], object], post: Callable[[Do], object]) -> None:
-        """soon has something done on another thread, since the store may hang; post has it done under the lock."""
-        self._store, self._soon, self._post = store, soon, post
-        self._watches: dict[str, Watch] = {}
+    def __init__(
+        self, store: Any, soon: Callable[[Do], object], post: Callable[[Do], object], tell: Callable[[str], object]
+    ) -> None:  # fmt: skip
+        """soon has something done on another thread, since the store may hang; post has it done under the lock. tell is
+        called there at each change, and once when a watch has begun: what changed before was not told."""
+        self._store, self._soon, self._post, self._tell = store, soon, post, tell
+        self._keys: dict[str, Watch | None] = {}  # with None it is not watched now
+        self._of: defaultdict[str, set[str]] = defaultdict(set)  # the keys of a name
+        self._waiting: dict[int, str] = {}  # the name for which a claim waits
+        self._names: Counter[str] = Counter()  # how many wait for it
 
-    def begin(self, key: str, tell: Callable[[str], object]) -> None:
-        """tell is called under the lock at each change, and once when the watch has begun: what changed before was not
-        told."""
-        watch = self._watches[key] = Watch()
-        self._soon(partial(self._make, watch, key, partial(self._changed, watch, partial(tell, key))))
+    def begin(self, key: str) -> None:
+        """The client wants to hear of it."""
+        name = _name_of(key)
+        self._of[name].add(key)
+        self._keys[key] = None
+        if self._names[name] or key.endswith(WAITED_FOR):
+            self._watch(key)
 
     def end(self, key: str) -> None:
+        """No more."""
+        name = _name_of(key)
+        self._stop(self._keys.pop(key, None))
+        self._of[name].discard(key)
+        if not self._of[name]:
+            del self._of[name]
+
+    def hear(self, action: Action, name: str) -> None:
+        """A claim for a name is told something: that it waits, or that it does not any more."""
+        claim = action.get("claim", 0)
+        if (action["kind"] == "waiting") == (claim in self._waiting) or action["kind"] == "warned":
+            return
+        if action["kind"] == "waiting":
+            self._waiting[claim] = name
+            self._names[name] += 1
+            for key in self._of.get(name, ()):
+                self._watch(key)
+            return
+        name = self._waiting.pop(claim)
+        self._names[name] -= 1
+        if not self._names[name]:
+            del self._names[name]
+            for key in self._of.get(name, ()):
+                if not key.endswith(WAITED_FOR):
+                    self._stop(self._keys[key])
+                    self._keys[key] = None
+
+    def end_all(self) -> None:
+        """The client is gone."""
+        for key in [*self._keys]:
+            self.end(key)
+        self._waiting.clear()
+        self._names.clear()
+
+    def _watch(self, key: str) -> None:
+        if self._keys[key] is None:
+            made = self._keys[key] = Watch()
+            self._soon(partial(self._make, made, key))
+
+    def _stop(self, watch: Watch | None) -> None:
         """One that is being made is ended when it is there."""
-        watch = self._watches.pop(key, None)
         if watch is not None:
             watch.over = True
             if watch.stop is not None:
                 self._soon(watch.stop)
 
-    def end_all(self) -> None:
-        """Nobody wants to be told any more."""
-        for key in [*self._watches]:
-            self.end(key)
-
-    def _make(self, watch: Watch, key: str, changed: Do) -> None:
+    def _make(self, watch: Watch, key: str) -> None:
         """On a worker."""
+        changed = partial(self._changed, watch, key)
         try:
             stop = self._store.watch(key, changed)
         except Exception:  # what is not watched is read now and then
@@ -62,7 +115,14 @@ class Watches:
         if watch.over:
             self._soon(stop)
 
-    def _changed(self, watch: Watch, tell: Do) -> None:
+    def _changed(self, watch: Watch, key: str) -> None:
         """On any thread."""
         if not watch.over:
-            self._post(lambda: None if watch.over else tell())
+            self._post(lambda: None if watch.over else self._tell(key))
+
+
+def _name_of(key: str) -> str:
+    """Of which a key is: NAME/lock.json, NAME/result, NAME/_mopslock/..., _mopslock/f/NAME/result."""
+    return (
+        key.removeprefix("_mopslock/f/").partition("/_mopslock/")[0].removesuffix("/lock.json").removesuffix("/result")
+    )
