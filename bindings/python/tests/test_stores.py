@@ -1,4 +1,4 @@
-"""One set of rules for all adapters: a store is a dictionary, whose writes are whole and at once."""
+"""What our adapters do beyond the rules of all stores, which test_storetest.py has."""
 
 from __future__ import annotations
 
@@ -177,16 +177,6 @@ def test_is_a_dictionary(make: Callable[[Path], Any], tmp_path_factory: pytest.T
     run_state_machine_as_test(Rules, settings=settings(max_examples=12, stateful_step_count=30))
 
 
-@pytest.mark.parametrize("make", [make for make in MAKERS if make is not mops_file], ids=lambda make: make.__name__)
-def test_a_folder_is_no_object(make: Callable[[Path], Any], tmp_path: Path) -> None:
-    """Keys that lie above or below an object are absent. (Of mops' own files it is mops' word.)"""
-    store = make(tmp_path)
-    store.put("a/b/lock.json", b"1")
-    assert not store.exists("a/b")
-    assert not store.exists("a")
-    assert not store.exists("a/b/lock.json/lock.json")
-
-
 @pytest.mark.parametrize("make", [directory, mops_file, fsspec_local], ids=lambda make: make.__name__)
 def test_no_temporary_file_is_left_nor_listed(
     make: Callable[[Path], stores.Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -206,29 +196,6 @@ def test_no_temporary_file_is_left_nor_listed(
     assert body_of(store.get("a/lock.json")) == b"1"
     (next(tmp_path.rglob("lock.json")).parent / f"{TEMPORARY}0123").write_bytes(b"{")  # of a killed writer
     assert not isinstance(store, stores.Listing) or keys(store, "") == ["a/lock.json"]
-
-
-@pytest.mark.parametrize("make", [directory, mops_file, fsspec_local], ids=lambda make: make.__name__)
-def test_readers_see_whole_objects(make: Callable[[Path], stores.Store], tmp_path: Path) -> None:
-    """While two write, three read: nobody sees half an object, or none."""
-    store = make(tmp_path)
-    bodies = {bytes([letter]) * 40_000 for letter in b"abcd"}
-    store.put("n/lock.json", min(bodies))
-
-    def write(_: int) -> None:
-        for body in [*bodies] * 8:
-            store.put("n/lock.json", body)
-
-    def read(_: int) -> set[bytes | None]:
-        found = set[bytes | None]()
-        while not all(writer.done() for writer in writers):
-            found.add(body_of(store.get("n/lock.json")))
-        return found
-
-    with ThreadPoolExecutor(5) as pool:
-        writers = [pool.submit(write, number) for number in range(2)]
-        for seen in pool.map(read, range(3)):
-            assert seen <= bodies
 
 
 def test_files_are_read_and_written_whole_where_the_system_does_less_at_once(

@@ -55,6 +55,8 @@ only now and then. Hints may come for nothing, on any thread, until the function
 
         def watch(self, key: str, changed: Callable[[], object]) -> Callable[[], object]: ...
 
+``mopslock.storetest`` has the rules of all these verbs as tests for your store.
+
 An exception means "unknown": a put that raised may have been applied, may be applied later, or never; the core finds
 out by reading. So do not retry for long within a verb. Raise one of mopslock's StoreError classes to say what kind of
 failure it was. The kind of an OSError or a TimeoutError is known anyway; that of any other exception is not. If the

@@ -1,0 +1,195 @@
+"""The rules of storetest on our own stores, and stores that break one rule each, which the rules find."""
+
+from __future__ import annotations
+
+import inspect
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from mopslock import stores
+from mopslock.storetest import StoreRules
+from world import Blobs, FakeStore
+
+
+class TestMemory(StoreRules):
+    """One for all."""
+
+    @pytest.fixture
+    def store(self) -> stores.Memory:
+        return stores.Memory()
+
+
+class TestDirectory(StoreRules):
+    """Each client has an object of its own."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> stores.Directory:
+        return stores.Directory(tmp_path / "store")
+
+    def another(self, store: stores.Directory) -> stores.Directory:
+        return stores.Directory(store.root)
+
+
+class TestFsspecLocal(StoreRules):
+    """A Directory in fsspec's clothes."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> stores.Fsspec:
+        return stores.Fsspec(fsspec.filesystem("file"), str(tmp_path / "store"))
+
+    def another(self, store: stores.Fsspec) -> stores.Fsspec:
+        return stores.Fsspec(fsspec.filesystem("file"), store.root)
+
+
+class TestFsspecMemory(StoreRules):
+    """Without create."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> stores.Fsspec:
+        return stores.Fsspec.of_url(f"memory:/{tmp_path}")
+
+
+class TestMopsFile(StoreRules):
+    """mops' own store of files, through our adapter."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> stores.Mops:
+        from thds.mops.pure.core.file_blob_store import FileBlobStore  # noqa: PLC0415 - slow, and only here
+
+        return stores.Mops(FileBlobStore(), (tmp_path / "mops").as_uri())
+
+    def test_what_lies_above_or_below_an_object_is_none(self, store: Any) -> None:
+        """mops' word: it raises."""
+        raise unittest.SkipTest("mops' files are as mops has them")
+
+
+class TestMops(StoreRules):
+    """What mops calls a blob store, in memory."""
+
+    @pytest.fixture
+    def store(self) -> stores.Mops:
+        return stores.Mops(Blobs(FakeStore()), "adls://account/container/locks")
+
+
+class Wrong(stores.Memory):
+    """A store whose verb answers something else."""
+
+    def __init__(self, verb: str, answer: Callable[..., Any]) -> None:
+        super().__init__()
+        right = getattr(self, verb)
+        setattr(self, verb, lambda *args: answer(right, *args))
+        self.last: list[Any] = []
+
+
+def stale(right: Callable[..., Any], *args: Any) -> Any:
+    """What was read first, always."""
+    seen = vars(right.__self__).setdefault("seen", {})  # type: ignore[attr-defined]
+    return seen.setdefault(args, right(*args))
+
+
+def old_of(right: Callable[..., Any], key: str) -> bytes:
+    """What is there."""
+    return getattr(right.__self__.get(key), "body", b"")  # type: ignore[attr-defined]
+
+
+def writes(right: Callable[..., Any], key: str, body: bytes) -> bool:
+    """And says no."""
+    right.__self__.put(key, body)  # type: ignore[attr-defined]
+    return False
+
+
+def begin(right: Callable[..., Any], prefix: str) -> list[str]:
+    """The keys that begin so."""
+    return [key for key, _ in right.__self__.list(prefix)]  # type: ignore[attr-defined]
+
+
+WRONG: list[tuple[str, str, Callable[..., Any], str]] = [
+    ("get", "text", lambda right, key: (found := right(key)) and found.body.decode("latin-1"), "which is not bytes"),
+    ("get", "b'' for absent", lambda right, key: right(key) or b"", "which is absent, returned b''"),
+    ("get", "raises for absent", lambda right, key: right(key) or {}[key], "KeyError"),
+    ("get", "an object with body", lambda right, key: right(key) and right, "which is not bytes"),
+    ("get", "a triple", lambda right, key: (found := right(key)) and (*found, 1), "which is no Blob"),
+    ("get", "cut off", lambda right, key: (found := right(key)) and found.body[:1000], "returned"),
+    ("get", "stripped", lambda right, key: (found := right(key)) and found.body.strip(), "returned"),
+    ("get", "cached", stale, "returned"),
+    ("get", "any key below", lambda right, key: right(key) or right("n/lock.json"), "which is absent, returned"),
+    ("get", "seconds", lambda right, key: (one := right(key)) and stores.Blob(one.body, 10**9), "no time of today"),
+    ("put", "only the first", lambda right, key, body: right.__self__.create(key, body), "returned"),
+    ("put", "lower case", lambda right, key, body: right(key.lower(), body), "returned None"),
+    ("put", "appends", lambda right, key, body: right(key, old_of(right, key) + body), "returned"),
+    ("exists", "None", lambda right, key: right(key) or None, "answered None, and not False"),
+    ("exists", "a number", lambda right, key: int(right(key)), "answered 0, and not False"),
+    ("exists", "always", lambda right, key: True, "answered True, and not False"),
+    ("create", "None", lambda right, key, body: right(key, body) and None, "answered None, and not True"),
+    ("create", "a key", lambda right, key, body: right(key, body) and key, "answered 'n/v', and not True"),
+    ("create", "yes twice", lambda right, key, body: right(key, body) or True, "answered True, and not False"),
+    ("create", "a put", lambda right, key, body: right.__self__.put(key, body) or True, "answered True, and not False"),
+    ("create", "no, and writes", lambda right, key, body: right(key, body) or writes(right, key, body), "returned"),
+    ("create", "raises another error", lambda right, key, body: right(key, body) or {}[key], "KeyError"),
+    ("delete", "nothing", lambda right, key: None, "which is absent, returned"),
+    ("delete", "raises for absent", lambda right, key: right(key) or {}[key], "KeyError"),
+    ("delete", "all that begins so", lambda right, key: [right(one) for one in begin(right, key)], "returned None"),
+    ("list", "leaves out the last", lambda right, prefix: right(prefix)[:-1], "left out"),
+    ("list", "a thousand at most", lambda right, prefix: right(prefix)[:1000], "left out"),
+    ("list", "cached", stale, "left out"),
+    ("list", "all", lambda right, prefix: right(""), "which are not there"),
+    ("list", "names below", lambda right, prefix: [key.removeprefix(prefix) for key, _ in right(prefix)], "left out"),
+    ("list", "one level", lambda right, prefix: [one for one in right(prefix) if one[0].count("/") < 2], "left out"),
+    ("list", "twice", lambda right, prefix: right(prefix) * 2, "twice"),
+    ("list", "bytes", lambda right, prefix: [(key.encode(), at) for key, at in right(prefix)], "neither a key nor"),
+    ("list", "None", lambda right, prefix: right(prefix) or None, "list returned None"),
+    ("list", "other times", lambda right, prefix: [(key, at + 1) for key, at in right(prefix)], "and get"),
+]  # fmt: skip
+
+
+def broken_rules(make: Callable[[], Any]) -> dict[str, str]:
+    """The rules that a store breaks, and what is said of each."""
+    said = dict[str, str]()
+    for name, rule in inspect.getmembers(StoreRules, inspect.isfunction):
+        if name.startswith("test_"):
+            try:
+                rule(StoreRules(), make())
+            except unittest.SkipTest:
+                pass
+            except Exception as error:
+                said[name] = f"{type(error).__name__}: {error}"
+    return said
+
+
+@pytest.mark.parametrize(("verb", "what", "answer", "text"), WRONG, ids=[f"{verb} {what}" for verb, what, *_ in WRONG])
+def test_a_wrong_answer_is_found(verb: str, what: str, answer: Callable[..., Any], text: str) -> None:
+    said = broken_rules(lambda: Wrong(verb, answer))
+    assert text in " ".join(said.values()), said
+
+
+def test_no_right_answer_is_called_wrong() -> None:
+    """get and put are enough; create may raise FileExistsError; times may be missing."""
+
+    def raising(right: Callable[..., Any], key: str, body: bytes) -> bool:
+        if not right(key, body):
+            raise FileExistsError(key)
+        return True
+
+    for verb, answer in {
+        "create": raising,
+        "get": lambda right, key: (found := right(key)) and memoryview(found.body),
+        "list": lambda right, prefix: {key: None for key, _ in right(prefix)},
+    }.items():
+        assert broken_rules(lambda verb=verb, answer=answer: Wrong(verb, answer)) == {}  # type: ignore[misc]
+
+    class Least:
+        def __init__(self) -> None:
+            self.objects: dict[str, bytes] = {}
+
+        def get(self, key: str) -> bytes | None:
+            return self.objects.get(key)
+
+        def put(self, key: str, body: bytes) -> None:
+            self.objects[key] = bytes(body)
+
+    assert broken_rules(Least) == {}
