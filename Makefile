@@ -30,7 +30,7 @@ ELSEWHERE := ^Test(Cloud|Node|Valgrind|Asan)
 SDK := github.com/aws/\|cloud.google.com/\|github.com/Azure/
 TESTED = $(GO) list $(NOCLOUD) -test -f '{{.ImportPath}} {{.Deps}}' ./... | sed -n 's/^\([^ ]*\)\.test /\1 /p' | grep -v '/tests/stress '
 # Packages with goroutines of their own and without a cloud's SDK, which would cost minutes.
-RACY := $(HAMMERED) ./host/doctor ./host/store ./cmd/mopslock-host/internal/...
+RACY := $(HAMMERED) ./host/doctor ./host/keep ./host/store ./cmd/mopslock-host/internal/...
 STRESS ?= 30s
 EXPLORE ?= 1h
 # With 100,000 processes a simulation takes three quarters of an hour of two processors,
