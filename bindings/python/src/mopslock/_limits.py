@@ -247,9 +247,10 @@ class Engine:
         """Lets callers of the line in for whom there is room, in order of arrival. Those that do not fit are passed
         over, but with fifo."""
         while name.held <= name.most:
-            line = itertools.islice(name.line.items(), 1 if self._fifo else None)
-            grant = next((one for one, slack in line if one.held or name.held <= slack), None)
-            if grant is None:
+            for grant, slack in itertools.islice(name.line.items(), 1 if self._fifo else None):
+                if grant.held or name.held <= slack:
+                    break
+            else:
                 name.most = max(name.line.values(), default=-1)
                 return
             most, name.most = name.most, MOST_LIMIT  # so that we come by here again if we are interrupted
