@@ -316,7 +316,7 @@ def test_an_interrupted_wait_leaves_nothing_held_and_no_waiter(limiter: Limiter)
                     assert limiter.held("n") == 1
                 raise KeyboardInterrupt
 
-            with mock.patch.object(ThreadBell, "wait", interrupted), pytest.raises(KeyboardInterrupt):
+            with mock.patch.object(ThreadBell, "rung", interrupted), pytest.raises(KeyboardInterrupt):
                 taker.acquire("n", capacity=1)
             assert (limiter.waiting("n"), limiter.held("n")) == (0, 0 if granted else 1)
 

@@ -31,7 +31,7 @@ class TaskBell:
         if not self._rung.done():
             self._rung.set_result(None)
 
-    async def wait(self, wait_ns: int) -> None:
+    async def rung(self, wait_ns: int) -> None:
         """Waits until it rings, or the wait is over."""
         over = self._loop.call_later(wait_ns / SECOND, self._set) if wait_ns > 0 else None
         try:

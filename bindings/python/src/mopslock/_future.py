@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -55,13 +56,10 @@ class Future(Generic[T]):
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it is done, at most ``timeout`` seconds, and returns whether it is."""
         if not self._outcomes and (timeout is None or timeout > 0):
-            # A SimpleQueue of CPython 3.10 to 3.12 waits forever if the time is over when it begins to.
-            done = threading.Lock()
-            tell: Any = done.__exit__  # in C, and it takes any argument, as release does not
-            done.acquire()
-            self.add_done_callback(tell)
-            if not done.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)):
-                self.take_back(tell)
+            done = Bell()
+            self.add_done_callback(done.tell)
+            if not done.wait(timeout):
+                self.take_back(done.tell)
         return self.done()
 
     def result(self) -> T:
@@ -99,6 +97,27 @@ class Future(Generic[T]):
             except BaseException:  # interrupted: the others are told all the same
                 self._tell()
                 raise
+
+
+class Bell:
+    """Wakes a thread that waits. A SimpleQueue of CPython 3.10 to 3.12 waits forever if its time is over when it begins
+    to."""
+
+    __slots__ = ("_silent", "tell")
+
+    def __init__(self) -> None:
+        self._silent = threading.Lock()
+        self._silent.acquire()
+        self.tell: Any = self._silent.__exit__  # as ring, once: in C, and it takes any argument
+
+    def ring(self) -> None:
+        """Wakes it, or its next wait; a second time does nothing."""
+        with contextlib.suppress(RuntimeError):
+            self._silent.release()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Waits at most so many seconds, and returns whether it has rung."""
+        return self._silent.acquire(timeout=-1 if seconds is None else min(seconds, threading.TIMEOUT_MAX))
 
 
 def wait(futures: Iterable[Future[Any]], seconds: float) -> set[Future[Any]]:

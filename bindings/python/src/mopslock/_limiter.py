@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from abc import ABC, abstractmethod
-from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
 from . import _texts
 from ._caller import run
 from ._duration import Duration, waiting
+from ._future import Bell
 from ._limits import Engine, Grant, PermitOwner, refused
 from ._permit_request import PermitRequest
 from ._units import FOREVER, SECOND
@@ -71,21 +71,12 @@ class LimiterPermit:
         return f"<mopslock.LimiterPermit {self.name!r} {self.weight} of {self._grant.request.limit}>"
 
 
-class ThreadBell:
+class ThreadBell(Bell):
     """Wakes a thread that waits."""
 
-    def __init__(self) -> None:
-        self._silent = threading.Lock()
-        self._silent.acquire()
-
-    def ring(self) -> None:
-        """Wakes it; a second time does nothing."""
-        with suppress(RuntimeError):
-            self._silent.release()
-
-    async def wait(self, wait_ns: int) -> None:
+    async def rung(self, wait_ns: int) -> None:
         """Waits until it rings, or the wait is over."""
-        self._silent.acquire(timeout=-1 if wait_ns == FOREVER else min(wait_ns / SECOND, threading.TIMEOUT_MAX))
+        self.wait(None if wait_ns == FOREVER else wait_ns / SECOND)
 
 
 class Taker(ABC):
@@ -102,7 +93,7 @@ class Taker(ABC):
         permit = LimiterPermit(engine, grant := Grant(owner.grants, name, request), owner)
         try:
             if not engine.attempt(owner, grant, bell.ring if wait_ns else None):
-                await bell.wait(wait_ns)
+                await bell.rung(wait_ns)
             if grant.held:
                 return permit
             engine.give_back(grant)
