@@ -6,9 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"os"
 	"reflect"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -17,13 +15,6 @@ import (
 	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
-
-// TestMain has the collector run seldom: a search keeps most of what it makes, and looking at it
-// again and again takes a fifth of the processor.
-func TestMain(m *testing.M) {
-	debug.SetGCPercent(300)
-	os.Exit(m.Run())
-}
 
 // TestSameEachTime: a search is the same each time, to its counter-example.
 func TestSameEachTime(t *testing.T) {

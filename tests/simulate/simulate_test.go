@@ -2,20 +2,12 @@ package simulate
 
 import (
 	"os"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
 )
-
-// TestMain has the collector run seldom, which takes a quarter of the processor otherwise: the
-// simulator makes much that is soon of no use, and keeps little.
-func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)
-	os.Exit(m.Run())
-}
 
 // workers is how many seeds are played at once.
 const workers = 2

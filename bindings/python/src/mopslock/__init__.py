@@ -45,6 +45,7 @@ from ._limiter import Limiter, LimiterHolder, LimiterPermit, LimiterPermitting
 from ._memo import JSON, PICKLE, Memoized, Serializer, memoize
 from ._metrics import metrics
 from ._permit import Permit, Permitting, acquire_permit, permit, set_limit, try_acquire_permit
+from ._run import process, run
 from .errors import (
     BadArgument,
     Cancelled,
@@ -172,8 +173,10 @@ __all__ = [
     "memoize",
     "metrics",
     "permit",
+    "process",
     "read_once",
     "remote",
+    "run",
     "set_limit",
     "submit",
     "try_acquire",
