@@ -87,7 +87,8 @@ run: ## show leases at work in a fresh directory: who held what and when
 # No test here needs a server, or waits for time to pass. With MOPSLOCK_TOOLS=required a tool that
 # is not installed is a failure, and no skip. make -k test goes on after a part that fails. By itself it
 # runs two parts at a time: much of Python's is waiting. make check vets, so that no part does.
-test: ## run the tests: all behaviour, in minutes
+# The environment comes first: two makes that made it at once would spoil it for each other.
+test: $(VENV)/installed ## run the tests: all behaviour, in minutes
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2 -Oline) test-go test-mutations test-python test-hammer
 
 test-go: ## run the part of test that is Go
