@@ -102,6 +102,8 @@ class OwnReleaser(Releaser):
         super().__init__(on)
         self.lease = lease
         self._kept_by: Claim | None = None
+        self._joining: Claim | None = None  # in a keeper
+        self._left: list[Future[None]] = []  # what has kept it before: a put of theirs may be in flight
         self._told = False
 
     def begin(self) -> None:
@@ -119,21 +121,22 @@ class OwnReleaser(Releaser):
         with self.lock:
             if kept is None or self.stopped or self._kept_by is None:
                 return
-            joined = self.lease.join(self.on, kept)
+            joined = self._joining = self.lease.join(self.on, kept)
             joined.settled.add_done_callback(lambda _: self.on.submit(lambda: self._handed_over(joined)))
 
     def _handed_over(self, joined: Claim) -> None:
         with self.lock:
+            if self.stopped or joined is not self._joining:
+                return  # the end leaves it
+            self._joining = None
             if joined.failure() is not None:
                 return  # the one here goes on, and says why
-            if self.stopped:
-                joined.leave()
-                return
             here = self._kept_by
             self._keep(joined)
             if here is not None:
                 here.maintained = False
                 here.leave()
+                self._left.append(here.over)
 
     def _ended(self, claim: Claim, failure: MopslockError) -> None:
         """On the notifier's thread. A lease is given up only if another has taken or released it."""
@@ -168,7 +171,16 @@ class OwnReleaser(Releaser):
         claim = self._kept_by
         assert claim is not None
         ended: Future[None] = Future()
-        claim.finish().add_done_callback(lambda over: self._after(claim, over, ended))
+        with self.lock:
+            before = [*self._left, *([self._joining.finish()] if self._joining is not None else [])]
+
+        def finish() -> None:
+            if before:
+                before.pop().add_done_callback(lambda _: finish())
+            else:
+                claim.finish().add_done_callback(lambda over: self._after(claim, over, ended))
+
+        finish()
         if isinstance(self.lease, RemoteLease):
             if not wait(ended, RELEASE_WAIT):
                 log.warning("mopslock: lease %s: its last renewal has not been answered yet", self.lease.lease_dir_uri)
