@@ -37,6 +37,15 @@ EDGES = {
 POLLED = ("CALL", "RESUME", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_objects() -> Iterator[None]:
+    """Collections look at what this module makes, and not again and again at what the tests before it have left."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 class Interrupt(KeyboardInterrupt):
     """As the handler of a signal raises it."""
 
