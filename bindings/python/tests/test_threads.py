@@ -22,7 +22,7 @@ from mopslock._notify import tell_each
 from mopslock._own import client
 from mopslock._own import threads as own_threads
 from mopslock.stores import Directory
-from ways import LIVES, SOON, Failing, Place, later, until
+from ways import LIVES, SOON, Failing, Place, later, program, said, until
 
 
 def test_threads_on_one_name_exclude_each_other_whatever_way_they_go(tmp_path: Path) -> None:
@@ -186,3 +186,26 @@ def test_all_are_told_although_the_teller_is_interrupted() -> None:
 def test_a_wait_whose_time_is_over_as_it_begins_ends() -> None:
     for _ in range(20_000):
         assert not Future[None]().wait(1e-6)
+
+
+def test_a_signal_that_no_wait_is_broken_by_is_heard() -> None:
+    """Such as one that comes just before the wait, or that the system gives to another thread, as here."""
+    code = """
+import os, signal, sys, threading
+from mopslock._future import Bell
+def interrupt():
+    sys.stdin.readline()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+print("waits", flush=True)
+try:
+    Bell().wait(None)
+except KeyboardInterrupt:
+    print("heard", flush=True)
+"""
+    with program(code) as process:
+        assert said(process) == "waits"
+        assert process.stdin is not None
+        print(file=process.stdin, flush=True)
+        assert said(process) == "heard"

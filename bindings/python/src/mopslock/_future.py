@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -12,6 +13,10 @@ from typing import Any, Generic, TypeVar
 from ._log import log
 
 T = TypeVar("T")
+
+DEAF = 1.0
+"""Seconds after which a wait is begun anew: until it is over, Python hears no signal that comes just before it, nor one
+that the system gives to another thread."""
 
 
 class Future(Generic[T]):
@@ -117,7 +122,11 @@ class Bell:
 
     def wait(self, seconds: float | None) -> bool:
         """Waits at most so many seconds, and returns whether it has rung."""
-        return self._silent.acquire(timeout=-1 if seconds is None else min(seconds, threading.TIMEOUT_MAX))
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        while not self._silent.acquire(timeout=max(0.0, min(left := end - time.monotonic(), DEAF))):
+            if left <= DEAF:
+                return False
+        return True
 
 
 def wait(futures: Iterable[Future[Any]], seconds: float) -> set[Future[Any]]:
