@@ -230,7 +230,7 @@ def test_hundreds_of_waiters_are_one_poller(way: str, names: int, tmp_path: Path
             place.write(f"n/{number}")
         # The opener of the URL, or the one worker; and the one of asyncio's that has made the host.
         kept = {"mopslock-keeper-in": 1, "mopslock-keeper-out": 1}
-        ours = kept if way == "url" else {"mopslock-sleeper": 2}
+        ours = kept if way == "url" else {"mopslock-sleeper": 2, "mopslock-watcher": 1}
         threads = dict.fromkeys(("MainThread", "asyncio_0", "mopslock-notifier", "mopslock-store"), 1) | ours
         with program(WAITERS.format(store=place.code, names=names, threads=threads)) as process:
             one, many = ast.literal_eval(said(process)), ast.literal_eval(said(process))

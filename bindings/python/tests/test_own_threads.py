@@ -259,7 +259,7 @@ def test_a_callback_that_blocks_delays_no_renewal(world: World) -> None:
         end.wait(SOON)
         seen.set()
 
-    Lease(lost, Block(on_lost=block))
+    held = Lease(lost, Block(on_lost=block))  # one that nobody has is given back, and loses nothing
     world.store.write("lost", world.clock.wall())
     world.run(40)
     assert stuck.wait(SOON)
@@ -269,3 +269,4 @@ def test_a_callback_that_blocks_delays_no_renewal(world: World) -> None:
     assert world.store.record("kept")["write_count"] > 20
     end.set()
     assert seen.wait(SOON)
+    assert held.lost.is_set()
