@@ -55,33 +55,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 __all__ = [
-    "Companion",
-    "Lease",
-    "Leasing",
-    "Limiter",
-    "LimiterHolder",
-    "LimiterPermitting",
-    "Lost",
-    "Memoized",
-    "Permit",
-    "Permitting",
-    "Result",
-    "Work",
-    "accompany",
-    "acquire",
-    "acquire_permit",
-    "break_lease",
-    "inspect",
-    "invoke",
-    "lease",
-    "ls",
-    "memoize",
-    "permit",
-    "remote",
-    "set_limit",
-    "try_acquire",
-    "try_acquire_permit",
-]
+    "Companion", "Lease", "Leasing", "Limiter", "LimiterHolder", "LimiterPermitting", "Lost", "Memoized", "Permit",
+    "Permitting", "Result", "Work", "accompany", "acquire", "acquire_permit", "break_lease", "inspect", "invoke",
+    "lease", "ls", "memoize", "permit", "remote", "set_limit", "try_acquire", "try_acquire_permit",
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")

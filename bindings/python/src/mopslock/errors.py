@@ -47,6 +47,14 @@ from __future__ import annotations
 
 from .status import Status
 
+__all__ = [
+    "BadArgument", "Cancelled", "Closed", "EngineFailed", "Forked", "Full", "Held", "HeldByOneself", "Incompatible",
+    "LeaseBroken", "LeaseEnded", "LeaseExpired", "LeaseLost", "LeaseReleased", "LeaseTaken", "LeaseUnreachable",
+    "MopslockError", "NoResult", "NoSuchStore", "NotAcquired", "NothingToJoin", "NotReleased", "OutOfBuckets", "Raced",
+    "ReadOnly", "RecordFull", "RememberedFailure", "Stale", "StoreError", "StoreFull", "Throttled", "Unauthorized",
+    "Unreachable", "Unsettled", "Vacant", "WaitOver", "WeightExceedsLimit",
+]  # fmt: skip
+
 
 class MopslockError(Exception):
     """The base class of all errors here. ``reason`` is the core's word for why, or ""; ``seen`` is the record that
