@@ -185,7 +185,7 @@ def test_released_leases_are_let_go_of_at_once() -> None:
     store = stores.Memory()
     for _ in range(500):
         mopslock.acquire(store, "n").release()
-    client = _hosts.host_of(store).client  # type: ignore[attr-defined]
+    client: Any = _hosts.host_of(store).client
     until(lambda: not client.claims and not client._under_way)
 
 

@@ -13,7 +13,6 @@ from ._caller import run
 from ._duration import Duration, nanoseconds
 from ._frames import brief
 from ._held import Handle
-from ._host_interface import Break
 from ._hosts import AnyStore, host_of
 from ._lease import Companion, Lease
 from ._options import Block, CompanionOptions, LeaseOptions, TryOptions, known, part, spelled
@@ -193,16 +192,6 @@ def break_lease(
     Vacant: the lease has no holder. Held: another than ``holder`` holds it, and nothing was done; ``seen`` says which.
     StoreError: the store could not be used. Nothing was done, unless the error is an Unreachable.
     """
-    request = breaking(why, now=now, holder=holder, protocol=protocol)
-    return host_of(store).break_lease(name, request, nanoseconds("timeout", timeout))
-
-
-def breaking(why: str, *, now: bool, holder: str, protocol: Protocol) -> Break:
-    """The beginning of break_lease and its twin: the request."""
-    if protocol not in ("auto", "strict", "lastwriter"):
-        raise BadArgument(f"mopslock: protocol {protocol!r}: must be auto or strict or lastwriter")
-    if not isinstance(why, str):
-        raise BadArgument(f"mopslock: why {why!r}: must be text")
-    if not isinstance(holder, str):
-        raise BadArgument(f"mopslock: holder {holder!r}: must be text, as Status.holder")
-    return Break(why, bool(now), protocol, holder)
+    Terms(protocol=protocol).check()
+    timeout_ns = nanoseconds("timeout", timeout)
+    return host_of(store).break_lease(name, timeout_ns, protocol=protocol, holder=holder, why=why, now=now)

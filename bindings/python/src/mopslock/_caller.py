@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from ._future import Future
 from ._held import HeldThing
-from ._host_interface import Host
 from ._hosts import AnyStore, host_of
+from ._own.host import OwnHost
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Caller(ABC):
         """What a function returns that may wait for the store."""
 
     @abstractmethod
-    async def host(self, store: AnyStore) -> Host:
+    async def host(self, store: AnyStore) -> OwnHost:
         """The host of a store. The first call loads the library and opens the store."""
 
     @abstractmethod
@@ -54,7 +54,7 @@ class _Thread(Caller):
     async def call(self, function: Callable[[], T]) -> T:
         return function()
 
-    async def host(self, store: AnyStore) -> Host:
+    async def host(self, store: AnyStore) -> OwnHost:
         return host_of(store)
 
     def stopped(self, held: HeldThing, on_loss: str) -> AbstractContextManager[object]:

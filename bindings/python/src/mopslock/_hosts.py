@@ -14,7 +14,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from . import _texts
 from ._duration import Duration, nanoseconds
 from ._future import Future, wait
-from ._host_interface import Host
 from ._log import log
 from ._notify import begin_thread
 from ._own.host import OwnHost
@@ -55,7 +54,7 @@ def _one_url(store: AnyStore) -> str | Store:
     return DIRECTORY.sub(r"\1", store) if isinstance(store, str) else store
 
 
-def host_of(store: AnyStore) -> Host:
+def host_of(store: AnyStore) -> OwnHost:
     """The host of a store, made with the first call. It asks nothing of the store yet."""
     store = _one_url(store)
     if store is None or store == "":
@@ -89,7 +88,7 @@ def _kept_object(store: Store) -> OwnHost:
         )
     host: OwnHost
     try:
-        host = opened(repr(store), lambda: host_of(store).client, store)  # type: ignore[attr-defined]
+        host = opened(repr(store), lambda: host_of(store).client, store)
     except NoKeeper as error:
         log.warning("%s; the leases of %r are kept in this process", error, store)
         host = OwnHost(store)
@@ -100,7 +99,7 @@ def _kept_object(store: Store) -> OwnHost:
         return known
 
 
-def known_host(store: AnyStore) -> Host | None:
+def known_host(store: AnyStore) -> OwnHost | None:
     """The host of a store, if it exists already. Making one can wait; this never does."""
     store = _one_url(store)
     with _hosts.lock:
@@ -172,7 +171,7 @@ def close(store: AnyStore | None = None, *, timeout: Duration = AT_EXIT) -> None
         raise failed[0]
 
 
-def _closing(host: Host, deadline: float) -> Future[None]:
+def _closing(host: OwnHost, deadline: float) -> Future[None]:
     """Closes a host on a thread of its own: hosts are closed together, since each may take the whole time."""
     over: Future[None] = Future()
 
@@ -194,9 +193,9 @@ def _closing(host: Host, deadline: float) -> Future[None]:
     return over
 
 
-def _taken(store: AnyStore | None) -> list[Host]:
+def _taken(store: AnyStore | None) -> list[OwnHost]:
     if store is None:
-        hosts: list[Host] = [*_opened(*_hosts.urls.values()), *_hosts.objects.values()]
+        hosts: list[OwnHost] = [*_opened(*_hosts.urls.values()), *_hosts.objects.values()]
         _hosts.urls.clear()
         _hosts.objects.clear()
         return hosts

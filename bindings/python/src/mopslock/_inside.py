@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from . import _texts
 from ._held import HeldThing
-from ._host_interface import Host
+from ._own.host import OwnHost
 
 
 class _Entered(Protocol):
@@ -68,7 +68,7 @@ def leave(entered: _Block) -> None:
     _blocks.set(tuple(one for one in _blocks.get() if one is not entered))
 
 
-def refuse(host: Host, name: str, protocol: str, *, awaits: bool) -> None:
+def refuse(host: OwnHost, name: str, protocol: str, *, awaits: bool) -> None:
     """Raises HeldByOneself if the caller is about to wait for a lease in a block of that lease."""
     task, thread = _task(), threading.get_ident()
     for block in _blocks.get():
@@ -80,7 +80,7 @@ def refuse(host: Host, name: str, protocol: str, *, awaits: bool) -> None:
             raise _texts.held_by_oneself(name, "task" if awaits else "thread")
 
 
-def _is_one_store(one: Host | None, other: Host) -> bool:
+def _is_one_store(one: OwnHost | None, other: OwnHost) -> bool:
     if one is None or one is other:
         return one is other
     place = one.place()

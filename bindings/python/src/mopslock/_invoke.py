@@ -16,10 +16,10 @@ from ._call import Call, Found, NoLease, Step, StepFuture, WorkRequest, give_up
 from ._caller import Caller, run
 from ._frames import brief
 from ._held import Handle, HeldThing, logged
-from ._host_interface import Host
 from ._hosts import AnyStore
 from ._lease import AcquiredLease
 from ._options import RELEASE, Block, InvokeOptions, RemoteOptions, known, part, spelled
+from ._own.host import OwnHost
 from .errors import BadArgument, LeaseLost, MopslockError, RememberedFailure
 from .terms import Terms
 
@@ -191,7 +191,7 @@ def asking(
     """The request of invoke, memoize and their twins."""
     known(call, kind, options)
     terms, block = Terms(**part(Terms, options)), Block.of(options, is_task=is_task)
-    terms.config()
+    terms.check()
     memo_failures = bool(options.get("memo_failures"))
     return WorkRequest(name, terms, block.wait_ns(), block.on_waiting, memo_failures, on_loss=block.on_loss)
 
@@ -363,7 +363,7 @@ class Invoking:
                 await self._caller.wait(over, RELEASE)  # what was held is released before the error is raised
             raise
 
-    def _asked(self, host: Host) -> WorkRequest:
+    def _asked(self, host: OwnHost) -> WorkRequest:
         """It may wait, but not for itself. A remote waits for no other holder."""
         request = self._run.request
         if request.remote or not request.wait_ns:

@@ -13,8 +13,8 @@ from ._caller import Caller
 from ._cancelling import Cancelling
 from ._future import Future
 from ._held import HeldThing
-from ._host_interface import Host
 from ._hosts import AnyStore, host_of, known_host
+from ._own.host import OwnHost
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class _Task(Caller):
     async def call(self, function: Callable[[], T]) -> T:
         return await asyncio.to_thread(function)
 
-    async def host(self, store: AnyStore) -> Host:
+    async def host(self, store: AnyStore) -> OwnHost:
         host = known_host(store)
         return host if host is not None else await asyncio.to_thread(host_of, store)
 

@@ -13,10 +13,10 @@ from ._caller import Caller, run
 from ._frames import brief
 from ._future import Future
 from ._held import Entered, Handle, HeldThing, Use, give_up, logged
-from ._host_interface import Host
 from ._hosts import AnyStore
 from ._lease import L
 from ._options import Block
+from ._own.host import OwnHost
 from ._permit_request import PermitRequest
 from .terms import Terms
 
@@ -35,10 +35,10 @@ class Request(ABC):
     """Why it cannot be pickled."""
 
     def __post_init__(self) -> None:
-        self.terms.config()
+        self.terms.check()
 
     @abstractmethod
-    def begin(self, host: Host, into: Future[HeldThing], *, is_task: bool) -> object:
+    def begin(self, host: OwnHost, into: Future[HeldThing], *, is_task: bool) -> object:
         """Has the host begin."""
 
     def made(self, held: HeldThing, kind: type[L]) -> L:
@@ -61,7 +61,7 @@ class Request(ABC):
 class LeaseRequest(Request):
     """A lease."""
 
-    def begin(self, host: Host, into: Future[HeldThing], *, is_task: bool) -> object:
+    def begin(self, host: OwnHost, into: Future[HeldThing], *, is_task: bool) -> object:
         """Under the protocol that was asked for, or under the one that the name turns out to have."""
         wait_ns, waits = self.block.wait_ns(), logged("lease", self.name, self.block.on_waiting)
         if wait_ns:
@@ -75,7 +75,7 @@ class CompanionRequest(Request):
 
     handle: Handle
 
-    def begin(self, host: Host, into: Future[HeldThing], *, is_task: bool) -> object:
+    def begin(self, host: OwnHost, into: Future[HeldThing], *, is_task: bool) -> object:
         """Joins."""
         return host.begin_accompany(self.handle, self.terms, into)
 
@@ -89,7 +89,7 @@ class SharedPermitRequest(Request):
     what = "permit of"
     own = "a permit is this process's own: another process acquires its own"
 
-    def begin(self, host: Host, into: Future[HeldThing], *, is_task: bool) -> object:
+    def begin(self, host: OwnHost, into: Future[HeldThing], *, is_task: bool) -> object:
         """Waits for room."""
         wait_ns, waits = self.block.wait_ns(), logged("permit of", self.name, self.block.on_waiting)
         return host.begin_permit(self.name, self.terms, self.request, wait_ns, waits, into=into)

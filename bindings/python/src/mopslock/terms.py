@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ._duration import Duration, nanoseconds, optional
-from ._units import DEFAULT_TTL, ENDLESS
+from ._units import ENDLESS
 from .errors import BadArgument
 
 Protocol = Literal["auto", "strict", "lastwriter"]
 Renewal = Literal["checked", "blind"]
 Expiry = Literal["wall", "observed"]
-
-
-ORDER = (
-    "protocol", "name", "ttl_ns", "margin_ns", "acquire_margin_ns", "fleet_expire_ns", "renewal", "expiry", "holder",
-    "role", "on_session", "owner", "epoch", "why", "now", "label", "memo_failures", "without_lease",
-)  # fmt: skip
-"""The core's order of the keys of a command's terms."""
 
 
 @dataclass(frozen=True)
@@ -65,83 +58,44 @@ class Terms:
     session: bool = False
     label: str = ""
 
-    def config(self, protocol: str = "") -> dict[str, Any]:
-        """The terms as fields of the core's Config under a protocol. A field that is left out has its default."""
-        self._check()
-        protocol = protocol or self._likely()
-        fields: dict[str, Any] = {
-            "protocol": protocol,
-            "ttl_ns": self.ttl_ns(protocol),
-            "margin_ns": optional("margin", self.margin),
-            "expiry": self.expiry if self.expiry != "wall" else "",
-        }
-        if protocol == "strict":
-            return {**fields, "on_session": self.session, "label": self.label}
-        return {
-            **fields,
-            "acquire_margin_ns": self.acquire_margin_ns(),
-            "fleet_expire_ns": self.fleet_expire_ns(),
-            "renewal": self.renewal if self.renewal != "checked" else "",
-        }
-
     def asked(self, name: str, protocol: str = "", **more: Any) -> dict[str, Any]:
-        """The terms of a client's command, in the core's order of keys. What is left out has its default."""
-        self._check()
-        fields = {
+        """The terms of a client's command, in the core's order of keys. Zeros mean the default."""
+        self.check()
+        return {
             "protocol": protocol or (self.protocol if self.protocol != "auto" else ""),
             "name": name,
-            "ttl_ns": self.ttl_ns("strict") if self.ttl is not None else 0,
-            "margin_ns": optional("margin", self.margin),
-            "acquire_margin_ns": self.acquire_margin_ns(),
-            "fleet_expire_ns": self.fleet_expire_ns(),
+            **self._durations(),
             "renewal": self.renewal if self.renewal != "checked" else "",
             "expiry": self.expiry if self.expiry != "wall" else "",
+            "holder": "",
             "on_session": self.session,
+            "epoch": 0,
             "label": self.label,
             **more,
         }
-        return {key: fields[key] for key in ORDER if fields.get(key)}
 
-    def _check(self) -> None:
-        for what, word, words in (
-            ("renewal", self.renewal, ("checked", "blind")),
-            ("expiry", self.expiry, ("wall", "observed")),
-            ("protocol", self.protocol, ("auto", "strict", "lastwriter")),
-        ):
-            if word not in words:
-                raise BadArgument(f"mopslock: {what} {word!r}: must be {' or '.join(words)}")
+    def check(self) -> None:
+        """BadArgument: a term is invalid, or only strict's though lastwriter is asked for."""
+        for what, words in (("renewal", Renewal), ("expiry", Expiry), ("protocol", Protocol)):
+            if (word := getattr(self, what)) not in get_args(words):
+                raise BadArgument(f"mopslock: {what} {word!r}: must be {' or '.join(get_args(words))}")
         if not isinstance(self.label, str):
             raise BadArgument(f"mopslock: label {self.label!r}: must be text")
-        self.ttl_ns("strict")
-        optional("margin", self.margin)
-        self.acquire_margin_ns()
-        self.fleet_expire_ns()
-        if self.protocol != "lastwriter":
-            return
-        if self.session:
+        self._durations()
+        if self.protocol == "lastwriter" and self.session:
             raise BadArgument("mopslock: session: only strict has sessions; ask for strict")
-        self.ttl_ns("lastwriter")
-
-    def _likely(self) -> str:
-        """The protocol to check the terms by before the real one is known."""
-        only_strict = self.session or self.label or self.ttl_ns("strict") == ENDLESS
-        if self.protocol == "auto":
-            return "strict" if only_strict else "lastwriter"
-        return self.protocol
-
-    def acquire_margin_ns(self) -> int:
-        """0 is automatic."""
-        return 0 if self.acquire_margin is None else nanoseconds("acquire_margin", self.acquire_margin)
-
-    def fleet_expire_ns(self) -> int:
-        """0 is the core's default; -1 means that there is no mops here."""
-        if self.fleet_expire == "none":
-            return ENDLESS
-        return optional("fleet_expire", self.fleet_expire)
-
-    def ttl_ns(self, protocol: str) -> int:
-        """The TTL in nanoseconds: for None the protocol's own, and for 0, which only strict has, ENDLESS."""
-        ns = DEFAULT_TTL[protocol] if self.ttl is None else nanoseconds("ttl", self.ttl)
-        if ns == 0 and protocol != "strict":
+        if self.protocol == "lastwriter" and self.ttl_ns() == ENDLESS:
             raise BadArgument("mopslock: ttl 0: only strict has leases without a TTL; leave it out for the default")
-        return ns or ENDLESS
+
+    def ttl_ns(self) -> int:
+        """The TTL in nanoseconds: 0 is the protocol's own, and ENDLESS is what only strict has."""
+        return 0 if self.ttl is None else nanoseconds("ttl", self.ttl) or ENDLESS
+
+    def _durations(self) -> dict[str, int]:
+        acquire_margin, fleet_expire = self.acquire_margin, self.fleet_expire
+        return {
+            "ttl_ns": self.ttl_ns(),
+            "margin_ns": optional("margin", self.margin),
+            "acquire_margin_ns": 0 if acquire_margin is None else nanoseconds("acquire_margin", acquire_margin),
+            "fleet_expire_ns": ENDLESS if fleet_expire == "none" else optional("fleet_expire", fleet_expire),
+        }

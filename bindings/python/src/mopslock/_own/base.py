@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import _texts
 from .._future import Future
-from .._host_interface import Host
 from .._log import log
 from .._metrics import Meter
 from .._units import SECOND
@@ -147,7 +146,7 @@ class AnyClient:
 
     def __init__(self, url: str, clock: Clock) -> None:
         self.url, self.clock = url, clock
-        self.host: Host
+        self.host: Any  # the OwnHost
         self.sessions: dict[int, Session] = {}
         self.claims: dict[int, Claim] = {}
         self.closing = False

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from .. import _texts
 from .._future import SETTLED, Future
 from .._held import Ended, HeldThing, OnWaiting
-from .._host_interface import Host
 from .._log import log
 from .._notify import notifier
 from .._permit_request import PermitRequest
@@ -42,7 +42,7 @@ class Belief(HeldThing):
     # What any thread may call.
 
     @property
-    def host(self) -> Host:
+    def host(self) -> Any:
         """Whose it is."""
         return self.client.host
 

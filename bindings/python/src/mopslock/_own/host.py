@@ -11,7 +11,6 @@ from .. import _texts
 from .._call import Call, StepFuture, WorkRequest
 from .._future import Future
 from .._held import Handle, HeldThing, OnWaiting
-from .._host_interface import Break, Host
 from .._log import log
 from .._permit_request import PermitRequest
 from .._place import place_of
@@ -40,7 +39,7 @@ TURN = 0.05
 C = TypeVar("C", bound=Claim)
 
 
-class OwnHost(Host):
+class OwnHost:
     """What this process holds on one store of its own."""
 
     def __init__(self, store: Store | None, client: AnyClient | None = None) -> None:
@@ -49,6 +48,9 @@ class OwnHost(Host):
         self.client: AnyClient = client or Client(store, System(), threads())
         self.client.host = self  # it lives as long as anything is under way
         self.url = self.client.url
+
+    def __reduce__(self) -> Any:
+        raise TypeError("what is held on a store is this process's own: give the other process the store's URL")
 
     def is_gone(self) -> bool:
         """Another is needed."""
@@ -67,7 +69,7 @@ class OwnHost(Host):
         """A lease under the protocol that was asked for, or under the one that the name turns out to have."""
         asked = terms.asked(plain("name", name))
         into = Future() if into is None else into  # of which the lease lets go when it is held
-        lease = Lease(self.client, name, guarded=True, ttl_ns=given(terms), waits=waits, into=into)
+        lease = Lease(self.client, name, guarded=True, ttl_ns=terms.ttl_ns(), waits=waits, into=into)
         self.begin(lease, "acquire", asked, wait_ns)
         return into
 
@@ -105,7 +107,7 @@ class OwnHost(Host):
         more |= {"spare": request.spare, "label": terms.label}
         into = Future() if into is None else into
         self._ask(
-            Permit(self.client, name, request, ttl_ns=given(terms), waits=waits, into=into),
+            Permit(self.client, name, request, ttl_ns=terms.ttl_ns(), waits=waits, into=into),
             "permit",
             terms,
             wait_ns,
@@ -137,7 +139,7 @@ class OwnHost(Host):
         handle, more = request.handle, Event(memo_failures=request.memo_failures)
         if request.remote:
             more["without_lease"] = request.without_lease
-        ttl = handle.ttl_ns if handle is not None else given(request.terms)
+        ttl = handle.ttl_ns if handle is not None else request.terms.ttl_ns()
         if handle is not None:
             terms = _come(handle, request.terms, **more)
         else:
@@ -193,12 +195,11 @@ class OwnHost(Host):
             self.client.command(look, "cancel")
         return {"kind": "refused", "reason": "unreachable", "class": "unreachable"}
 
-    def break_lease(self, name: str, request: Break, timeout_ns: int) -> Status:
+    def break_lease(self, name: str, timeout_ns: int, *, protocol: str, holder: str, why: str, now: bool) -> Status:
         """Under strict by a version that says so; under lastwriter by a release in the holder's name."""
-        protocol: str = "" if request.protocol == "auto" else request.protocol
         terms: Event = {
-            "protocol": protocol, "name": plain("name", name), "holder": plain("holder", request.holder),
-            "why": plain("why", request.why), "now": request.now,
+            "protocol": "" if protocol == "auto" else protocol, "name": plain("name", name),
+            "holder": plain("holder", holder), "why": plain("why", why), "now": bool(now),
         }  # fmt: skip
         look = claims.Break(self.client, name)
         said = self._wait(look, "break", terms, self.client.clock.mono() + timeout_ns)
@@ -278,11 +279,6 @@ class OwnHost(Host):
             raise NotReleased(
                 f"mopslock: {left} of {max(left, len(ending))} leases were not released in time, and expire"
             )
-
-
-def given(terms: Terms) -> int:
-    """The TTL of terms that have one; 0 is the protocol's own."""
-    return terms.ttl_ns("strict") if terms.ttl is not None else 0
 
 
 def _come(handle: Handle, terms: Terms, **more: Any) -> Event:

@@ -119,7 +119,8 @@ class Invocation(Claim, Call):
     def open(self) -> BinaryIO:
         """On the caller's thread."""
         assert isinstance(self._final, Found)
-        return self.client.host.open_object(self._final.key)
+        result: BinaryIO = self.client.host.open_object(self._final.key)
+        return result
 
     def hurry(self) -> None:
         """The process is about to end, or the store is closed."""
