@@ -10,7 +10,7 @@ import pytest
 from mopslock import errors
 from mopslock._call import Begin, Found, Step, WorkRequest, give_up
 from mopslock._future import Future
-from mopslock._held import HeldThing
+from mopslock._own.claims import HeldThing
 from mopslock._own.work import Invocation
 from mopslock._units import FOREVER
 from mopslock.terms import Terms

@@ -18,9 +18,8 @@ import pytest
 import mopslock
 from mopslock import aio
 from mopslock._future import Future
-from mopslock._held import HeldThing
 from mopslock._machine import Machine
-from mopslock._own.claims import Permit
+from mopslock._own.claims import HeldThing, Permit
 from mopslock._permit_request import PermitRequest
 from mopslock._units import FOREVER, SECOND
 from mopslock.terms import Terms

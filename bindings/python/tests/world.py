@@ -22,8 +22,7 @@ from datetime import datetime, timedelta, timezone
 from typing import IO, Any, TypeVar
 
 from mopslock._future import Future
-from mopslock._held import HeldThing
-from mopslock._own.claims import Lease
+from mopslock._own.claims import HeldThing, Lease
 from mopslock._own.client import Client
 from mopslock._own.host import OwnHost
 from mopslock._own.threads import Lane, Request, Sleeper

@@ -1,16 +1,14 @@
-"""One call that asks for a piece of work: the request, the steps of the call, and its end. The host does the I/O."""
+"""One call that asks for a piece of work: the request, and the steps of the call. The host does the I/O."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 from ._future import Future
-from ._held import Ended, Handle, HeldThing, OnWaiting
-from ._units import LONGEST
-from .errors import BadArgument, MopslockError
+from ._held import Handle, OnWaiting
+from ._own.claims import HeldThing
+from .errors import BadArgument
 from .terms import Terms
 
 LOCK = "lock"
@@ -62,69 +60,12 @@ StepFuture = Future[Step]
 """The caller makes the first one, so that it can give the call up wherever it is interrupted."""
 
 
-class Call(ABC):
-    """A call that is under way. Any thread may call its methods; none waits for I/O."""
-
-    __slots__ = ()
-
-    name: str
-
-    @abstractmethod
-    def complete(self, next_step: StepFuture, *, well: bool, body: bytes | Path | None) -> None:
-        """The work has ended. body is its output: bytes, or the file that has them. next_step gets what comes next."""
-
-    @abstractmethod
-    def cancel(self) -> Future[None]:
-        """Gives the call up, and releases what it holds. The future ends when that is over, and never with an error."""
-
-    @abstractmethod
-    def open(self) -> BinaryIO:
-        """The result, from its beginning. It waits for the store."""
+def give_up(future: Future[Any]) -> None:
+    """Nobody wants what a step or a claim has come to, or will: cancels it, or gives back what is held."""
+    if not future.cancel():
+        future.add_done_callback(_give_back)
 
 
-def give_up(next_step: StepFuture) -> None:
-    """No thread will do what it asks for: gives the call up."""
-    if not next_step.cancel():
-        next_step.add_done_callback(_give_back)
-
-
-def _give_back(next_step: StepFuture) -> None:
-    if not next_step.cancelled() and next_step.exception() is None and isinstance(step := next_step.result(), Begin):
-        step.held.finish()
-
-
-class NoLease(HeldThing):
-    """Replaces what is held if the work is done without a lease."""
-
-    guarded = False
-
-    __slots__ = ("_call", "acquired_ns", "holder", "name", "protocol", "session", "store", "token", "ttl_ns")
-
-    def __init__(self, call: Call, store: str) -> None:
-        self._call = call
-        self.name, self.store = call.name, store
-        self.holder = self.protocol = self.session = ""
-        self.token = self.ttl_ns = self.acquired_ns = 0
-
-    def version(self) -> int:
-        """There is none."""
-        return 0
-
-    def left_ns(self) -> int:
-        """It has no end."""
-        return LONGEST
-
-    def failure(self) -> MopslockError | None:
-        """Nothing can be lost."""
-        return None
-
-    def is_given_back(self) -> bool:
-        """There is nothing to give back."""
-        return True
-
-    def when_ended(self, tell: Ended) -> None:
-        """It never ends."""
-
-    def finish(self) -> Future[None]:
-        """The call's."""
-        return self._call.cancel()
+def _give_back(future: Future[Any]) -> None:
+    if future.exception() is None and not isinstance(came := future.result(), Found):
+        (came.held if isinstance(came, Begin) else came).finish()

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from ._future import Future
-from ._held import HeldThing
 from ._hosts import AnyStore, host_of
+from ._own.claims import HeldThing
 from ._own.host import OwnHost
 
 T = TypeVar("T")

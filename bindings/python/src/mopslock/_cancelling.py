@@ -13,8 +13,9 @@ import sys
 from types import TracebackType
 
 from . import _texts
-from ._held import HeldThing, again
+from ._held import again
 from ._lease import NO_DEADLINE
+from ._own.claims import HeldThing
 from ._units import SECOND
 from .errors import LeaseLost, MopslockError
 

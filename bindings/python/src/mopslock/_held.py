@@ -1,4 +1,4 @@
-"""What a process holds, whichever host does the I/O: a lease, a companion of one, a permit, or work under a lease."""
+"""What is said of a lease that is held: its text for other processes, its log lines, its errors; and who is inside."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import contextlib
 import json
 import logging
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from . import _texts
-from ._future import Future
 from ._log import log
 from ._units import ENDLESS, SECOND
 from .errors import BadArgument, MopslockError
-from .status import Status, instant
+from .status import Status
 
 T = TypeVar("T")
 E = TypeVar("E", bound=MopslockError)
@@ -94,60 +92,6 @@ def _time(text: object) -> datetime | None:
     return moment if moment.tzinfo is not None else None
 
 
-class HeldThing(ABC):
-    """A lease, permit, work or companion that this process holds. Any thread may call its methods; none waits for
-    I/O."""
-
-    __slots__ = ()
-
-    what = "lease"
-    """What texts for people call it."""
-
-    guarded: bool
-    """Whether a deadline ends it. A companion's is only bad news."""
-
-    name: str
-    store: str
-    holder: str
-    ttl_ns: int
-    acquired_ns: int
-    protocol: str
-    token: int
-    session: str
-
-    @abstractmethod
-    def version(self) -> int:
-        """The newest known epoch of the tenure; 0 under lastwriter."""
-
-    @abstractmethod
-    def left_ns(self) -> int:
-        """How long it can be relied on without another renewal; 0 or less once failure is not None."""
-
-    @abstractmethod
-    def failure(self) -> MopslockError | None:
-        """Why it can no longer be relied on, or None. It is never None for a lease past its deadline."""
-
-    @abstractmethod
-    def is_given_back(self) -> bool:
-        """finish has nothing left to begin. It takes no lock and looks at no clock: a finalizer asks."""
-
-    @abstractmethod
-    def when_ended(self, tell: Ended) -> None:
-        """Calls tell once with the failure, as soon as there is one: on any thread, so tell must be quick."""
-
-    @abstractmethod
-    def finish(self) -> Future[None]:
-        """Releases a lease, leaves a companion. The future ends when the store has confirmed, or with the loss."""
-
-    def handle(self) -> Handle:
-        """What another process needs to keep it alive."""
-        acquired = instant(self.acquired_ns)
-        assert acquired is not None
-        return Handle(
-            self.name, self.store, self.holder, self.ttl_ns, acquired, self.version(), self.token, self.protocol
-        )
-
-
 def logged(what: str, name: str, waits: OnWaiting | None) -> OnWaiting | None:
     """The callback of a caller that may wait. It also logs the first status that it gets."""
     if not log.is_enabled(logging.INFO):
@@ -190,17 +134,6 @@ class Entered(Generic[T]):
     def use(self) -> Use[T]:
         """What is inside."""
         return self._uses[0] if self._uses else Use()
-
-
-def give_up(future: Future[HeldThing]) -> None:
-    """The caller no longer wants what is acquired: cancels the call, or releases."""
-    if not future.cancel():
-        future.add_done_callback(_give_back)
-
-
-def _give_back(future: Future[HeldThing]) -> None:
-    if not future.cancelled() and future.exception() is None:
-        future.result().finish()
 
 
 def again(error: E) -> E:

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
 from . import _texts
-from ._held import HeldThing
+from ._own.claims import HeldThing
 from ._own.host import OwnHost
 
 

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from . import _failure, _inside, _texts
 from ._api import ENVIRONMENT
-from ._call import Call, Found, NoLease, Step, StepFuture, WorkRequest, give_up
+from ._call import Found, Step, StepFuture, WorkRequest, give_up
 from ._caller import Caller, run
 from ._frames import brief
-from ._held import Handle, HeldThing, logged
+from ._held import Handle, logged
 from ._hosts import AnyStore
 from ._lease import AcquiredLease
 from ._options import RELEASE, Block, InvokeOptions, RemoteOptions, known, part, spelled
+from ._own.claims import HeldThing
 from ._own.host import OwnHost
+from ._own.work import Invocation, NoLease
 from .errors import BadArgument, LeaseLost, MopslockError, RememberedFailure
 from .terms import Terms
 
@@ -66,7 +68,7 @@ class Work(AcquiredLease):
 class Outcome:
     """What Result and its asyncio twin have in common."""
 
-    def __init__(self, call: Call, found: Found) -> None:
+    def __init__(self, call: Invocation, found: Found) -> None:
         self._call, self._found, self._pid = call, found, os.getpid()
 
     @property
@@ -225,7 +227,7 @@ def remote(
 
 async def joining(
     kind: type[Work], store: AnyStore | None, text: str | None, launch: Callable[[Any], Any], options: Mapping[str, Any]
-) -> tuple[Call, Found] | None:
+) -> tuple[Invocation, Found] | None:
     """remote and its twin."""
     where, request = remoting(store, text, options)
     work = Run(request)
@@ -343,10 +345,10 @@ class Invoking:
         self._run, self._launch = run, launch
         self._begun = False
 
-    async def until_found(self) -> tuple[Call, Found]:
+    async def until_found(self) -> tuple[Invocation, Found]:
         """The result. Errors are those of invoke."""
         next_step = first = StepFuture()
-        call: Call | None = None
+        call: Invocation | None = None
         try:
             host = await self._caller.host(self._store)
             call = host.begin_invocation(self._asked(host), first)
@@ -371,7 +373,7 @@ class Invoking:
         _inside.refuse(host, request.name, request.terms.protocol, awaits=self._caller.is_task)
         return replace(request, waits=logged("the result of", request.name, request.waits))
 
-    async def _next(self, call: Call, next_step: StepFuture) -> Step:
+    async def _next(self, call: Invocation, next_step: StepFuture) -> Step:
         came: Step | BaseException = TimeoutError()
         try:
             if await self._caller.wait(next_step, self._run.patience, call.cancel):
@@ -380,7 +382,7 @@ class Invoking:
             came = error
         return self._run.judge(came)
 
-    async def _work(self, call: Call, held: HeldThing, next_step: StepFuture) -> None:
+    async def _work(self, call: Invocation, held: HeldThing, next_step: StepFuture) -> None:
         if held.failure() is not None:
             call.complete(next_step, well=True, body=None)
             return

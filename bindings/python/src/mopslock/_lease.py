@@ -16,10 +16,11 @@ from . import _inside, _texts
 from ._caller import THREAD, run
 from ._duration import Duration, nanoseconds
 from ._future import Future
-from ._held import HeldThing, again
+from ._held import again
 from ._log import log
 from ._notify import notifier
 from ._options import RELEASE, Block, OnLost
+from ._own.claims import HeldThing
 from ._units import SECOND
 from .errors import Forked, LeaseLost, MopslockError, NotReleased
 from .status import instant

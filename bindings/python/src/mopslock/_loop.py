@@ -12,8 +12,8 @@ from . import _lease
 from ._caller import Caller
 from ._cancelling import Cancelling
 from ._future import Future
-from ._held import HeldThing
 from ._hosts import AnyStore, host_of, known_host
+from ._own.claims import HeldThing
 from ._own.host import OwnHost
 
 P = ParamSpec("P")

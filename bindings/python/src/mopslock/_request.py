@@ -9,13 +9,15 @@ from types import TracebackType
 from typing import Any, Generic
 
 from . import _inside
+from ._call import give_up
 from ._caller import Caller, run
 from ._frames import brief
 from ._future import Future
-from ._held import Entered, Handle, HeldThing, Use, give_up, logged
+from ._held import Entered, Handle, Use, logged
 from ._hosts import AnyStore
 from ._lease import L
 from ._options import Block
+from ._own.claims import HeldThing
 from ._own.host import OwnHost
 from ._permit_request import PermitRequest
 from .terms import Terms

@@ -35,11 +35,12 @@ from ._api import ENVIRONMENT, lease
 from ._duration import Duration, nanoseconds
 from ._frames import brief
 from ._future import Bell, Future
-from ._held import Handle, HeldThing, again
+from ._held import Handle, again
 from ._hosts import AnyStore
 from ._log import log
 from ._notify import begin_thread
 from ._options import TermOptions, WaitOptions, known, spelled
+from ._own.claims import HeldThing
 from ._units import SECOND
 from .errors import BadArgument, LeaseExpired, LeaseUnreachable, MopslockError
 

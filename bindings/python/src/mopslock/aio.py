@@ -29,7 +29,7 @@ from ._api import accompanying, lease_request, under
 from ._cancelling import Cancelling
 from ._duration import Duration
 from ._frames import brief
-from ._held import HeldThing, Use
+from ._held import Use
 from ._hosts import AnyStore
 from ._invoke import Invoking, Outcome, Run, WorkOutput, asking, joining
 from ._loop import TASK, Lost, threaded
@@ -46,6 +46,7 @@ from ._options import (
     TryPermitOptions,
     spelled,
 )
+from ._own.claims import HeldThing
 from ._permit import shared_permit_request
 from ._request import Acquiring
 from .errors import Full, Held, LeaseLost, RememberedFailure

@@ -7,21 +7,25 @@ from typing import Any
 
 from .. import _texts
 from .._future import SETTLED, Future
-from .._held import Ended, HeldThing, OnWaiting
+from .._held import Ended, Handle, OnWaiting
 from .._log import log
 from .._notify import notifier
 from .._permit_request import PermitRequest
 from .._units import DEFAULT_TTL, SECOND
 from ..errors import BadArgument, Full, LeaseLost, MopslockError
-from ..status import Status, of_sight
+from ..status import Status, instant, of_sight
 from .base import AnyClient, Claim, Deadline, Until
 from .verbs import Action
 
 NOTHING = Deadline()
 
 
-class Belief(HeldThing):
-    """Until when something that is held may be relied on, and why not. Any thread may ask."""
+class HeldThing:
+    """A lease, permit, work or companion that this process holds: until when it may be relied on, and why not. Any
+    thread may ask; nothing here waits for I/O."""
+
+    what = "lease"
+    """What texts for people call it."""
 
     __slots__ = (
         "_belief", "_epoch", "_pid", "acquired_ns", "client", "ended", "guarded", "holder", "name", "protocol",
@@ -54,17 +58,24 @@ class Belief(HeldThing):
             if self._belief is belief:
                 return until
 
+    def handle(self) -> Handle:
+        """What another process needs to keep it alive."""
+        acquired = instant(self.acquired_ns)
+        assert acquired is not None
+        return Handle(self.name, self.store, self.holder, self.ttl_ns, acquired, self._epoch, self.token, self.protocol)
+
     def version(self) -> int:
-        """As the client said last."""
+        """The newest known epoch of the tenure; 0 under lastwriter."""
         return self._epoch
 
     def left_ns(self) -> int:
-        """From the deadline, which renewals move."""
+        """How long it can be relied on without another renewal; 0 or less once failure is not None."""
         left = self.until() - self.client.clock.mono()
         return left if not self.ended.done() and self._pid == os.getpid() else min(left, 0)
 
     def failure(self) -> MopslockError | None:
-        """Looks at the clock itself, so that a client that nobody steps changes nothing."""
+        """Why it can no longer be relied on, or None. It looks at the clock itself, so it is right past a deadline
+        though nobody steps the client."""
         if self._pid != os.getpid():
             return _texts.forked(self.title, self.what)
         if not self.ended.done() and self._is_over():
@@ -83,7 +94,7 @@ class Belief(HeldThing):
         """It was given up although the client has not said so."""
 
     def when_ended(self, tell: Ended) -> None:
-        """On the thread that ends it."""
+        """Calls tell once with the failure, as soon as there is one: on any thread, so tell must be quick."""
         if self._pid != os.getpid():
             raise _texts.forked(self.title, self.what)
         self.ended.add_done_callback(lambda over: tell(over.exception()))  # type: ignore[arg-type]
@@ -106,6 +117,14 @@ class Belief(HeldThing):
 
     def claim(self) -> Claim:
         """By which it is held."""
+        raise NotImplementedError
+
+    def is_given_back(self) -> bool:
+        """finish has nothing left to begin. It takes no lock and looks at no clock: a finalizer asks."""
+        raise NotImplementedError
+
+    def finish(self) -> Future[None]:
+        """Releases a lease, leaves a companion. The future ends when the store has confirmed, or with the loss."""
         raise NotImplementedError
 
     def believe_held(self, action: Action) -> None:
@@ -184,7 +203,7 @@ def refusal(
     return error
 
 
-class Lease(Belief, Claim):
+class Lease(HeldThing, Claim):
     """A lease, a companion, or the release or renewal of a lease that is only known by its holder."""
 
     __slots__ = ("_overs", "_waits", "cause", "number", "settled")

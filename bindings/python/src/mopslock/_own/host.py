@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, TypeVar
 
 from .. import _texts
-from .._call import Call, StepFuture, WorkRequest
+from .._call import StepFuture, WorkRequest
 from .._future import Future
-from .._held import Handle, HeldThing, OnWaiting
+from .._held import Handle, OnWaiting
 from .._log import log
 from .._permit_request import PermitRequest
 from .._place import place_of
@@ -21,7 +21,7 @@ from ..stores import Listing, Store
 from ..terms import Terms
 from . import claims
 from .base import AnyClient, Claim
-from .claims import Lease, Look, Permit
+from .claims import HeldThing, Lease, Look, Permit
 from .client import Client
 from .clock import System
 from .threads import threads
@@ -133,7 +133,7 @@ class OwnHost:
 
     # Work.
 
-    def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Call:
+    def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Invocation:
         """A call of a piece of work."""
         plain("name", request.name)
         handle, more = request.handle, Event(memo_failures=request.memo_failures)

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import BinaryIO
 
 from .. import _texts
-from .._call import Begin, Call, Found, NoLease, Step, StepFuture, WorkRequest
+from .._call import Begin, Found, Step, StepFuture, WorkRequest
 from .._future import Future
-from .._held import OnWaiting
+from .._held import Ended, OnWaiting
 from .._log import log
 from .._notify import notifier
-from .._units import FOREVER
+from .._units import FOREVER, LONGEST
 from ..errors import MopslockError
 from ..status import Status
 from .base import AnyClient, Begun, Claim, Output
-from .claims import Belief, lose_contact, refusal, seen, warn
+from .claims import HeldThing, lose_contact, refusal, seen, warn
 from .verbs import RESULTS, Action, Event
 
 RESULT = "/result"
 
 
-class Tenure(Belief):
+class Tenure(HeldThing):
     """One tenure under which the work is done: what its caller may ask. A call can have several."""
 
     __slots__ = ("_of",)
@@ -49,7 +49,26 @@ class Tenure(Belief):
         return self._of.cancel()
 
 
-class Invocation(Claim, Call):
+class NoLease(Tenure):
+    """Replaces what is held if the work is done without a lease: it never ends, and nothing is lost."""
+
+    __slots__ = ()
+
+    def __init__(self, of: Invocation) -> None:
+        self._of = of
+        HeldThing.__init__(self, of.client, of.name, of.name, guarded=False)
+
+    def left_ns(self) -> int:
+        return LONGEST
+
+    def failure(self) -> None:
+        pass
+
+    def when_ended(self, tell: Ended) -> None:
+        pass
+
+
+class Invocation(Claim):
     """A call. The client says when the work is to be begun, and is told when that has ended."""
 
     __slots__ = (
@@ -235,7 +254,7 @@ class Invocation(Claim, Call):
             return
         self._launched = self._working = True
         self._end = None
-        begin = Begin(self.tenure or NoLease(self, self.client.url))
+        begin = Begin(self.tenure or NoLease(self))
         if not self.next_step.settle(begin):  # nobody is there to do it
             self.cancel()
 
