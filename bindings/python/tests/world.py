@@ -18,6 +18,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime, timedelta, timezone
 from typing import IO, Any, TypeVar
 
@@ -28,8 +29,6 @@ from mopslock._own.host import OwnHost
 from mopslock._own.threads import Lane, Request, Sleeper
 from mopslock._units import FOREVER, SECOND
 from mopslock._workers import Do
-from mopslock.errors import MopslockError
-from mopslock.status import Status
 from mopslock.stores import Store
 from mopslock.terms import Terms
 
@@ -46,7 +45,7 @@ MARGIN = TTL / 10  # what a holder gives up early, unless told otherwise
 MEMO = "world://memo/"  # where mops finds a world's store
 
 T = TypeVar("T")
-Fault = Callable[[str, str], None]
+NEVER = 1 << 62
 
 
 def seconds(ns: int) -> float:
@@ -62,15 +61,12 @@ class FakeClock:
         self.offset = 1_767_225_600 * SECOND
 
     def mono(self) -> int:
-        """Since the machine started."""
         return self.now
 
     def wall(self) -> int:
-        """Since 1970."""
         return self.now + self.offset
 
     def sleep(self, ns: int) -> None:
-        """The caller's thread sleeps."""
         self.now += ns
 
 
@@ -83,12 +79,14 @@ class PlainStore:
     lost.
     """
 
+    fault: Callable[[str, str], None]
+    after: Callable[[str, str], None]
+
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.log: list[str] = []
         self.lines: list[str] = []  # with the keys
-        self.fault: Fault = _nothing
-        self.after: Fault = _nothing
+        self.mend()
         self._lock = threading.Lock()
 
     def _note(self, verb: str, key: str) -> None:
@@ -98,20 +96,17 @@ class PlainStore:
         self.fault(verb, key)
 
     def get(self, key: str) -> bytes | None:
-        """The object."""
         self._note("get", key)
         found = self.objects.get(key)
         self.after("get", key)
         return found
 
     def put(self, key: str, body: bytes) -> None:
-        """Applies at once."""
         self._note("put", key)
         self.objects[key] = bytes(body)
         self.after("put", key)
 
     def exists(self, key: str) -> bool:
-        """Whether it is there."""
         self._note("exists", key)
         return key in self.objects
 
@@ -137,7 +132,7 @@ class PlainStore:
 
     def mend(self) -> None:
         """From now on nothing fails."""
-        self.fault = self.after = _nothing
+        self.fault = self.after = lambda verb, key: None
 
     def asked(self) -> list[str]:
         """The verbs since the last time this was asked."""
@@ -146,7 +141,6 @@ class PlainStore:
         return said
 
     def record(self, name: str) -> dict[str, Any]:
-        """What stands under a name."""
         found: dict[str, Any] = json.loads(self.objects[f"{name}/lock.json"])
         return found
 
@@ -177,7 +171,6 @@ class FakeStore(PlainStore):
         self.careless = careless
 
     def create(self, key: str, body: bytes) -> bool:
-        """The first one wins."""
         self._note("create", key)
         with self._lock:
             made = self.careless or key not in self.objects
@@ -187,13 +180,11 @@ class FakeStore(PlainStore):
         return made
 
     def list(self, prefix: str) -> list[str]:
-        """What begins so."""
         self._note("list", prefix)
         with self._lock:
             return [key for key in self.objects if key.startswith(prefix)]
 
     def delete(self, key: str) -> None:
-        """It is gone."""
         self._note("delete", key)
         self.objects.pop(key, None)
 
@@ -230,10 +221,6 @@ def stamp(wall: int) -> str:
     return (EPOCH + timedelta(microseconds=wall // 1000)).isoformat(timespec="microseconds")
 
 
-def _nothing(verb: str, key: str) -> None:
-    """Goes wrong."""
-
-
 class TurnedLane(Lane):
     """Requests take their time on the world's network."""
 
@@ -242,13 +229,11 @@ class TurnedLane(Lane):
         self._world = world
 
     def take(self, request: Request) -> bool:
-        """The world has it performed."""
         if super().take(request):
             self._world.submit(request.perform)
         return False
 
     def leave(self, request: Request) -> None:
-        """As take, of one that was held back."""
         if (held_back := super().leave(request)) is not None:
             self._world.submit(held_back.perform)
 
@@ -267,21 +252,20 @@ class Turned:
         self.soon, self.expect = self.jobs.append, self.waits.add
 
     def lane(self, *, transfer: bool) -> Lane:
-        """A share of the network."""
         return self._lanes[transfer]
 
 
 class TurnedClient(Client):
-    """A client that nobody steps while it is paused."""
+    """A client that nobody steps while its host is paused."""
+
+    host: Host
 
     def __init__(self, world: World, store: Store) -> None:
         super().__init__(store, world.clock, Turned(world), world.chance(16))
-        self.paused = False
         self._later: list[Any] = []
 
     def news(self, *said: Any) -> Any:
-        """Later, while it is paused."""
-        if self.paused:
+        if self.host.paused:
             self._later += [said] if said else []
             return None
         while self._later:
@@ -290,9 +274,8 @@ class TurnedClient(Client):
         return super().news(*said)
 
     def look(self) -> bool:
-        """At once, or never."""
         self.turn()
-        return not self.paused
+        return not self.host.paused
 
 
 class Host(OwnHost):
@@ -301,16 +284,8 @@ class Host(OwnHost):
     client: TurnedClient
 
     def __init__(self, world: World, store: Store) -> None:
+        self.paused = False  # nobody steps its client
         super().__init__(store, TurnedClient(world, store))
-
-    @property
-    def paused(self) -> bool:
-        """Nobody steps its client."""
-        return self.client.paused
-
-    @paused.setter
-    def paused(self, paused: bool) -> None:
-        self.client.paused = paused
 
 
 class World:
@@ -417,37 +392,14 @@ class World:
         return claim(self.result((host or self.host()).begin_acquire(name, terms or Terms(), FOREVER, None)))
 
     def close(self, host: Host, timeout: float) -> BaseException | None:
-        """Closes a host."""
-        return self.beside(lambda: host.close(round(timeout * SECOND))).exception()
-
-    def inspect(self, name: str) -> Status:
-        """What another process sees of a name."""
-        host = self.host()
-        return self.beside(lambda: host.inspect(name, SECOND)).result()
-
-    def beside(self, do: Callable[[], T]) -> Future[T]:
-        """What do comes to, which waits in real time and must see the fake one pass."""
-        said: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                said.settle(do())
-            except MopslockError as error:
-                said.settle(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        for _ in range(10_000):
-            thread.join(0.001)
-            if not thread.is_alive():
-                break
-            self.settle()
-            self.clock.now = max(self.clock.now, min(self.next(), self.clock.now + SECOND))
-        assert not thread.is_alive()
-        return said
-
-
-NEVER = 1 << 62
+        """Closes a host, which waits in real time and must see the fake one pass."""
+        with ThreadPoolExecutor(1) as pool:
+            closed = pool.submit(host.close, round(timeout * SECOND))
+            while not closed.done():
+                self.settle()
+                self.clock.now = max(self.clock.now, min(self.next(), self.clock.now + SECOND))
+                wait([closed], 0.001)
+        return closed.exception()
 
 
 def claim(held: HeldThing) -> Lease:
@@ -457,4 +409,4 @@ def claim(held: HeldThing) -> Lease:
 
 
 def _due(waits: Any) -> int:
-    return NEVER if getattr(waits, "paused", False) else waits.due()
+    return NEVER if isinstance(waits, TurnedClient) and waits.host.paused else waits.due()
