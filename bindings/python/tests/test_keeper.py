@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -69,13 +71,19 @@ print(keeper._current.keepers[False].pid, lease.fencing_token, flush=True)
 """
 
 
+@contextlib.contextmanager
+def holding(url: str, then: str, ttl: float = NOTICES) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+    """A program that holds "n", the pid of its keeper, and its token."""
+    with program(HOLDS.format(url=url, ttl=ttl) + then) as process:
+        pid, token = map(int, said(process).split())
+        yield process, pid, token
+
+
 def test_a_parent_that_is_killed_takes_its_keeper_along_though_a_child_of_it_lives(url: str) -> None:
     """The child has the socket open. The lease is not released: it expires, and then another has it."""
-    code = HOLDS + "child = os.fork()\nif not child:\n    os.closerange(0, 3)\n    signal.pause()\n"
-    code += "print(child, flush=True)\nsignal.pause()\n"
-    with program(code.format(url=url, ttl=NOTICES)) as process:
-        pid, token = map(int, said(process).split())
-        child = int(said(process))
+    child = "child = os.fork()\nif not child:\n    os.closerange(0, 3)\n    signal.pause()\n"
+    with holding(url, child + "print(child, flush=True)\nsignal.pause()\n") as (process, pid, token):
+        child = said(process)
         try:
             os.kill(process.pid, signal.SIGKILL)
             until(lambda: gone(pid))
@@ -83,18 +91,21 @@ def test_a_parent_that_is_killed_takes_its_keeper_along_though_a_child_of_it_liv
             with mopslock.lease(url, "n", ttl=LIVES, protocol="strict", wait=SOON) as lease:
                 assert lease.fencing_token > token
         finally:
-            os.kill(child, signal.SIGKILL)
+            os.kill(int(child), signal.SIGKILL)
 
 
 def test_a_parent_that_is_stopped_keeps_its_lease(url: str) -> None:
     """As a companion would; and what it believes is right at once when it goes on."""
-    code = HOLDS + "sys.stdin.readline()\nlease.check()\nprint(lease.left > 0, flush=True)\n"
-    with program(code.format(url=url, ttl=NOTICES)) as process:
-        pid, token = map(int, said(process).split())
+    then = "sys.stdin.readline()\nlease.check()\nprint(lease.left > 0, flush=True)\n"
+    with holding(url, then) as (process, pid, token):
         process.send_signal(signal.SIGSTOP)
-        register = Directory(url.removeprefix("file://"))
-        beats = {stamp for key, stamp in register.list("n/") if "/b." in key}
-        until(lambda: len(beats | _beats(register, beats)) > 4)  # each a third of the TTL after the one before
+        register, beats = Directory(url.removeprefix("file://")), set[int]()
+
+        def beaten() -> bool:  # each a third of the TTL after the one before
+            beats.update(stamp for key, stamp in register.list("n/") if "/b." in key)
+            return len(beats) > 4
+
+        until(beaten)
         process.send_signal(signal.SIGCONT)
         assert process.stdin is not None
         print(file=process.stdin, flush=True)
@@ -103,30 +114,58 @@ def test_a_parent_that_is_stopped_keeps_its_lease(url: str) -> None:
         assert not gone(pid)
 
 
-def _beats(register: Directory, seen: set[int]) -> set[int]:
-    seen |= {stamp for key, stamp in register.list("n/") if "/b." in key}
-    return seen
+BESET = {
+    "a call into C that keeps the GIL": "import ctypes\nctypes.PyDLL(None).usleep(int({ttl} * 1.5e6))",
+    "no descriptors": """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+files = []
+try:
+    while True: files.append(os.dup(0))
+except OSError:
+    pass
+for _ in range(4):
+    lost = lease.lost.wait({ttl} / 2)
+    assert not lost
+""",
+}
 
 
-def test_a_call_into_c_that_keeps_the_gil_loses_no_lease(url: str) -> None:
-    """For longer than the TTL. Nothing else of the process runs meanwhile."""
-    code = (
-        HOLDS
-        + "import ctypes\nctypes.PyDLL(None).usleep(int({ttl} * 1.5e6))\nlease.check()\nprint('kept', flush=True)\n"
-    )
-    with program(code.format(url=url, ttl=NOTICES)) as process:
-        said(process)
+@pytest.mark.parametrize("how", BESET)
+def test_a_process_that_can_do_nothing_for_longer_than_the_ttl_loses_no_lease(how: str, url: str) -> None:
+    then = BESET[how].format(ttl=NOTICES) + "\nlease.check()\nprint('kept', flush=True)\nos._exit(0)\n"
+    with holding(url, then) as (process, _, _):
         assert said(process) == "kept"
+
+
+def test_a_parent_whose_descriptors_were_closed_writes_into_no_file_of_its_users(url: str, tmp_path: Path) -> None:
+    """As a program does that becomes a daemon. The number of our socket is that of the user's file by then."""
+    file = str(tmp_path / "file")
+    then = f"""
+os.closerange(3, 256)
+files = [open({file!r} + str(n), "wb") for n in range(64)]
+print(mopslock.acquire({url!r}, "m", ttl={LIVES}).name, flush=True)
+for file in files: file.close()
+print([n for n in range(64) if os.path.getsize({file!r} + str(n))], flush=True)
+os._exit(0)
+"""
+    with holding(url, then) as (process, _, _):
+        assert said(process) == "m"  # another keeper has it
+        assert said(process) == "[]"
 
 
 def test_what_a_killed_keeper_held_ends_at_its_deadline_and_the_next_is_another(
     kept: keeper.Keeper, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A release, for which no keeper is there, says so at once."""
     lease = mopslock.acquire(url, "n", ttl=NOTICES, protocol="strict")
+    released = mopslock.acquire(url, "r", ttl=LIVES, protocol="strict")
     lost: list[mopslock.LeaseLost] = []
     lease.on_lost(lost.append)
     kill(kept)
     lease.check()  # its deadline stands
+    with pytest.raises(mopslock.MopslockError):
+        released.release()
     with mopslock.lease(url, "m", ttl=LIVES):
         other = keeper._current.keepers[False]
         assert other.pid != kept.pid
@@ -135,13 +174,6 @@ def test_what_a_killed_keeper_held_ends_at_its_deadline_and_the_next_is_another(
         lease.check()
     assert "has ended" in str(lost[0].__cause__)
     assert any("has ended" in record.message for record in caplog.records)
-
-
-def test_a_release_that_no_keeper_is_there_for_says_so_at_once(kept: keeper.Keeper, url: str) -> None:
-    lease = mopslock.acquire(url, "n", ttl=LIVES, protocol="strict")
-    kill(kept)
-    with pytest.raises(mopslock.MopslockError):
-        lease.release()
 
 
 def test_who_waits_in_a_killed_keeper_is_told(kept: keeper.Keeper, url: str) -> None:
@@ -154,9 +186,7 @@ def test_who_waits_in_a_killed_keeper_is_told(kept: keeper.Keeper, url: str) -> 
 
 def test_a_companion_of_a_killed_keeper_joins_again(kept: keeper.Keeper, url: str) -> None:
     """A remote keeps its lease as long as it runs."""
-    code = HOLDS + "print(lease.text, flush=True)\nsignal.pause()\n"
-    with program(code.format(url=url, ttl=LIVES)) as process:
-        said(process)
+    with holding(url, "print(lease.text, flush=True)\nsignal.pause()\n", LIVES) as (process, _, _):
         companion = mopslock.accompany(said(process))
         holders = len(mopslock.inspect(url, "n").companions)
         kill(kept)
@@ -165,12 +195,27 @@ def test_a_companion_of_a_killed_keeper_joins_again(kept: keeper.Keeper, url: st
         companion.leave()
 
 
-def test_work_of_a_killed_keeper_is_stored_all_the_same(kept: keeper.Keeper, url: str) -> None:
+@pytest.mark.parametrize("as_remote", [False, True])
+@pytest.mark.parametrize("left", [True, False])
+def test_work_of_a_killed_keeper_is_stored_all_the_same(
+    left: bool, as_remote: bool, kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another keeper, or from here if there is none."""
+    launches = f"mopslock.invoke({url!r}, 'w', lambda work: print(work.text, flush=True) or sys.stdin.readline())"
+
     def launch(work: mopslock.Work) -> bytes:
+        if not left:
+            monkeypatch.setattr(keeper, "command", lambda: None)
         kill(kept)
         return b"done"
 
-    assert mopslock.invoke(url, "w", launch, ttl=NOTICES).read() == b"done"
+    if as_remote:
+        with program(launches) as process:
+            result = mopslock.remote(None, said(process), launch)
+    else:
+        result = mopslock.invoke(url, "w", launch, ttl=NOTICES)
+    assert result is not None
+    assert result.read() == b"done"
 
 
 def test_work_that_has_ended_when_its_keeper_is_killed_is_stored(
@@ -209,50 +254,30 @@ def test_credentials_that_the_program_sets_later_go_along(
     assert opened["environment"]["AZURE_STORAGE_ACCOUNT"] == "account"
 
 
-def test_another_programs_words_are_no_keepers(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = tmp_path / "other"
-    other.write_text("#!/bin/sh\necho yyyy\n")
-    other.chmod(0o755)
-    monkeypatch.setenv(keeper.NAMED, str(other))
-    with alone(), pytest.raises(mopslock.EngineFailed, match="install the wheel"):
-        mopslock.acquire(url, "n")
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Within, this process has no keeper yet."""
+    mopslock.close(timeout=SOON)
+    with mock.patch.object(keeper._current, "keepers", {}):
+        yield
 
 
-def test_a_remote_of_a_killed_keeper_stores_its_result(kept: keeper.Keeper, url: str) -> None:
-    code = """
-def launch(work):
-    print(work.text, flush=True)
-    sys.stdin.readline()
-mopslock.invoke({url!r}, "w", launch, ttl={ttl})
-"""
-
-    def remote(work: mopslock.Work) -> bytes:
-        kill(kept)
-        return b"remote's"
-
-    with program(code.format(url=url, ttl=LIVES)) as process:
-        result = mopslock.remote(None, said(process), remote)
-        assert result is not None
-        assert result.read() == b"remote's"
+READY = r"\x92\x00\x83\xa4kind\xa5ready\xa7version\xa39.9\xa8messages\x63"
 
 
-def test_a_keeper_of_other_messages_is_refused(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the first command."""
-    other = tmp_path / "other"
-    ready = r"\x92\x00\x83\xa4kind\xa5ready\xa7version\xa39.9\xa8messages\x63"
-    other.write_text(f"#!{sys.executable}\nimport sys\nsys.stdout.buffer.write(b'{ready}')\n")
-    other.chmod(0o755)
-    monkeypatch.setenv(keeper.NAMED, str(other))
-    with alone(), pytest.raises(mopslock.EngineFailed, match=r"9\.9.*install the version"):
-        mopslock.acquire(url, "n")
-
-
-@pytest.mark.parametrize(("words", "told"), [("exit 3", "ended with 3"), ("echo no such flag >&2", "no such flag")])
-def test_a_keeper_that_does_not_start_says_why(
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("#!/bin/sh\nexit 3", "ended with 3"), ("#!/bin/sh\necho no such flag >&2", "no such flag"),
+        ("#!/bin/sh\necho yyyy", "install the wheel"),
+        (f"#!{sys.executable}\nimport sys\nsys.stdout.buffer.write(b'{READY}')", r"9\.9.*install the version"),
+    ],
+)  # fmt: skip
+def test_what_is_no_keeper_of_this_version_is_refused_before_the_first_command(
     words: str, told: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other"
-    other.write_text(f"#!/bin/sh\n{words}\n")
+    other.write_text(words + "\n")
     other.chmod(0o755)
     monkeypatch.setenv(keeper.NAMED, str(other))
     with alone(), pytest.raises(mopslock.EngineFailed, match=told):
@@ -264,6 +289,7 @@ def test_without_a_keeper_a_directory_is_kept_in_this_process(
 ) -> None:
     """And a cloud says what is missing."""
     monkeypatch.setattr(keeper, "command", lambda: None)
+    monkeypatch.setattr(_hosts._hosts, "said", False)
     with alone():
         for name in "ab":
             with mopslock.lease(url + "?create=false", name, protocol="strict") as lease:
@@ -272,17 +298,6 @@ def test_without_a_keeper_a_directory_is_kept_in_this_process(
             mopslock.acquire("s3://bucket", "n")
         mopslock.close()
     assert sum("in this process" in record.message for record in caplog.records) == 1
-
-
-class alone:  # noqa: N801 - used as a function
-    """Within, this process has no keeper yet."""
-
-    def __enter__(self) -> None:
-        mopslock.close(timeout=SOON)
-        self.before, keeper._current.keepers = keeper._current.keepers, {}
-
-    def __exit__(self, *_: object) -> None:
-        keeper._current.keepers = self.before
 
 
 def test_the_words_of_tenures() -> None:
@@ -308,46 +323,6 @@ def test_a_forked_child_has_a_keeper_of_its_own(kept: keeper.Keeper, url: str) -
         assert forked(child) == ["Forked", True]
         lease.check()
     assert kept.dead is None
-
-
-def test_a_parent_whose_descriptors_were_closed_writes_into_no_file_of_its_users(url: str, tmp_path: Path) -> None:
-    """As a program does that becomes a daemon. The number of our socket is that of the user's file by then."""
-    code = """
-lease = mopslock.acquire({url!r}, "n", ttl={ttl}, protocol="strict")
-os.closerange(3, 256)
-files = [open({file!r} + str(n), "wb") for n in range(64)]
-print(mopslock.acquire({url!r}, "m", ttl={ttl}).name, flush=True)
-for file in files: file.close()
-print([n for n in range(64) if os.path.getsize({file!r} + str(n))], flush=True)
-os._exit(0)
-"""
-    with program(code.format(url=url, ttl=LIVES, file=str(tmp_path / "file"))) as process:
-        assert said(process) == "m"  # another keeper has it
-        assert said(process) == "[]"
-
-
-def test_out_of_descriptors_a_lease_is_kept(url: str) -> None:
-    code = (
-        HOLDS
-        + """
-import resource, time
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-files = []
-try:
-    while True: files.append(os.dup(0))
-except OSError:
-    pass
-for _ in range(4):
-    lost = lease.lost.wait({ttl} / 2)
-    assert not lost
-lease.check()
-print("kept", flush=True)
-os._exit(0)
-"""
-    )
-    with program(code.format(url=url, ttl=NOTICES)) as process:
-        said(process)
-        assert said(process) == "kept"
 
 
 def test_a_store_of_ones_own_in_a_keeper(tmp_path: Path) -> None:
@@ -428,17 +403,6 @@ def test_a_result_is_read_after_the_store_was_closed(url: str) -> None:
     result = mopslock.invoke(url, "w", lambda work: b"done", ttl=LIVES)
     mopslock.close()
     assert result.read() == b"done"
-
-
-def test_work_that_no_keeper_is_left_for_is_stored_from_here(
-    kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def launch(work: mopslock.Work) -> bytes:
-        monkeypatch.setattr(keeper, "command", lambda: None)
-        kill(kept)
-        return b"done"
-
-    assert mopslock.invoke(url, "w", launch, ttl=NOTICES).read() == b"done"
 
 
 def test_work_that_is_given_up_while_another_keeper_is_started_holds_nothing(
