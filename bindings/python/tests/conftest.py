@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 import mopslock
 from mopslock import _hosts, stores
-from ways import SOON, Place, kept_by, movable, opened
+from ways import SOON, Place, kept_by, movable, opened, tasks
 from world import World
 
 # The same examples every time, so that a run says something about the code and not about luck; no timing.
@@ -73,6 +74,17 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     way, protocol = request.param
     with opened(way, tmp_path / "store", protocol) as place:
         yield place
+
+
+@pytest.fixture(params=[False, True], ids=["threads", "tasks"])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """What threads call, and what tasks do, as threads would: place.api."""
+    way, protocol = ("own", "strict") if request.param else ("url", "lastwriter")
+    with (
+        opened(way, tmp_path / "store", protocol) as place,
+        tasks() if request.param else contextlib.nullcontext(mopslock) as api,
+    ):
+        yield replace(place, api=api)
 
 
 @pytest.fixture(params=["native", "wasm"])

@@ -21,32 +21,32 @@ from ways import LIVES, SOON, Place, thread
 # The context manager.
 
 
-def test_with_holds_and_then_releases(place: Place) -> None:
-    with mopslock.lease(place.store, "a/b", ttl=LIVES) as lease:
+def test_with_holds_and_then_releases(either: Place) -> None:
+    with either.api.lease(either.store, "a/b", ttl=LIVES) as lease:
         lease.check()
         assert not lease.lost.is_set()
-        assert place.holder("a/b") == lease.holder
-        assert not place.released("a/b")
+        assert either.holder("a/b") == lease.holder
+        assert not either.released("a/b")
         with pytest.raises(mopslock.Held):
-            mopslock.acquire(place.other().store, "a/b", ttl=LIVES, wait=0)
-    assert place.released("a/b")
-    assert place.holder("a/b") == lease.holder
+            either.api.acquire(either.other().store, "a/b", ttl=LIVES, wait=0)
+    assert either.released("a/b")
+    assert either.holder("a/b") == lease.holder
     with pytest.raises(mopslock.LeaseEnded, match="released"):
         lease.check()
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_a_body_that_raises_releases_and_its_exception_goes_through(place: Place, error: type[BaseException]) -> None:
+def test_a_body_that_raises_releases_and_its_exception_goes_through(either: Place, error: type[BaseException]) -> None:
     raised = error("the body's own")
-    with pytest.raises(error) as caught, mopslock.lease(place.store, "n", ttl=LIVES):
+    with pytest.raises(error) as caught, either.api.lease(either.store, "n", ttl=LIVES):
         raise raised
     assert caught.value is raised
-    assert place.released("n")
+    assert either.released("n")
 
 
-def test_one_object_can_be_entered_again_and_again_and_not_nested(place: Place) -> None:
-    leasing, holders = mopslock.lease(place.store, "n", ttl=LIVES, wait=0), set()
-    with mopslock.lease(place.other().store, "n", ttl=LIVES), pytest.raises(mopslock.Held), leasing:
+def test_one_object_can_be_entered_again_and_again_and_not_nested(either: Place) -> None:
+    leasing, holders = either.api.lease(either.store, "n", ttl=LIVES, wait=0), set()
+    with either.api.lease(either.other().store, "n", ttl=LIVES), pytest.raises(mopslock.Held), leasing:
         raise AssertionError("it must not be entered")
     for _ in range(3):
         with leasing as lease:
@@ -54,8 +54,8 @@ def test_one_object_can_be_entered_again_and_again_and_not_nested(place: Place) 
                 raise AssertionError("it must not be entered")
             lease.check()
             holders.add(lease.holder)
-            assert not place.released("n")
-        assert place.released("n")
+            assert not either.released("n")
+        assert either.released("n")
     assert len(holders) == 3, "each claim has a holder of its own"
 
 
@@ -83,50 +83,52 @@ def test_one_object_that_two_threads_enter_is_an_error_in_one_of_them(place: Pla
 # Leaving what was lost.
 
 
-def test_leaving_a_lost_lease_raises_the_loss_with_its_reason(place: Place) -> None:
-    with pytest.raises(mopslock.LeaseTaken) as caught, mopslock.lease(place.store, "n", ttl=LIVES) as lease:
-        place.lose(lease)
+def test_leaving_a_lost_lease_raises_the_loss_with_its_reason(either: Place) -> None:
+    with pytest.raises(mopslock.LeaseTaken) as caught, either.api.lease(either.store, "n", ttl=LIVES) as lease:
+        either.lose(lease)
     assert caught.value.reason == "taken"
     assert caught.value.seen is not None
     assert caught.value.seen.holder == "thief"
     assert "thief on elsewhere" in str(caught.value)
-    assert place.holder("n") == "thief", "nothing of ours is written any more"
+    assert either.holder("n") == "thief", "nothing of ours is written any more"
 
 
-def test_leaving_a_lost_lease_raises_nothing_where_that_was_asked_for(place: Place) -> None:
-    with mopslock.lease(place.store, "n", ttl=LIVES, raise_if_lost=False) as lease:
-        place.lose(lease)
-    with pytest.raises(mopslock.LeaseTaken):
-        lease.check()
-
-
-def test_a_loss_never_hides_what_the_body_raised(place: Place) -> None:
-    with pytest.raises(ValueError, match="^the body's own") as caught:  # noqa: SIM117
-        with mopslock.lease(place.store, "n", ttl=LIVES):
-            place.steal("n")
-            raise ValueError("the body's own")
-    if sys.version_info >= (3, 11):
-        assert "lost (taken)" in caught.value.__notes__[0]
-
-
-def test_a_loss_that_the_body_raised_itself_is_raised_once(place: Place) -> None:
-    with pytest.raises(mopslock.LeaseTaken) as caught, mopslock.lease(place.store, "n", ttl=LIVES) as lease:
-        place.lose(lease)
+def test_leaving_a_lost_lease_raises_nothing_where_that_was_asked_for_and_once_what_the_body_raised(
+    either: Place,
+) -> None:
+    with either.api.lease(either.store, "n", ttl=LIVES, raise_if_lost=False) as lease:
+        either.lose(lease)
+    with pytest.raises(mopslock.LeaseTaken) as caught, either.api.lease(either.store, "m", ttl=LIVES) as lease:
+        either.lose(lease)
         lease.check()
     assert caught.value.__context__ is None
+    with pytest.raises(ValueError, match="^the body's own") as other, either.api.lease(either.store, "k", ttl=LIVES):
+        either.steal("k")
+        raise ValueError("the body's own")
+    assert sys.version_info < (3, 11) or "lost (taken)" in other.value.__notes__[0]
 
 
 # The decorator.
 
 
-def test_each_call_of_a_decorated_function_runs_under_the_lease(place: Place) -> None:
-    leased = mopslock.lease(place.store, "n", ttl=LIVES)
+def test_each_call_of_a_decorated_function_runs_under_the_lease(either: Place) -> None:
+    leased = either.api.lease(either.store, "n", ttl=LIVES)
 
-    @leased
     def work(a: int, *, b: int) -> int:
         """Works."""
-        assert not place.released("n")
+        assert not either.released("n")
         return a // b
+
+    for a, b in ((3, 1), (8, 2)):
+        assert leased(work)(a, b=b) == a // b
+        with pytest.raises(ZeroDivisionError):
+            leased(work)(a, b=0)
+        assert either.released("n")
+    assert (leased(work).__name__, leased(work).__doc__) == ("work", "Works.")
+
+
+def test_methods_can_be_decorated(store: mopslock.stores.Memory) -> None:
+    leased = mopslock.lease(store, "n")
 
     class Worker:
         @leased
@@ -143,28 +145,23 @@ def test_each_call_of_a_decorated_function_runs_under_the_lease(place: Place) ->
         def of_none() -> str:
             return "none"
 
-    for a, b in ((3, 1), (8, 2)):
-        assert work(a, b=b) == a // b
-        with pytest.raises(ZeroDivisionError):
-            work(a, b=0)
-        assert place.released("n")
-    assert (work.__name__, work.__doc__) == ("work", "Works.")
     worker = Worker()
     assert (worker.plain(), worker.of_class(), worker.of_none()) == (worker, Worker, "none")
 
 
-def test_recursion_would_wait_for_itself_and_is_an_error(place: Place) -> None:
-    @mopslock.lease(place.store, "n", ttl=LIVES)
-    def work(depth: int) -> int:
-        return work(depth + 1) if depth < 1 else depth
+def test_recursion_would_wait_for_itself_and_is_an_error(either: Place) -> None:
+    leased = either.api.lease(either.store, "n", ttl=LIVES)
+    work: Any = leased(lambda depth: work(depth + 1) if depth < 1 else depth)
 
     with pytest.raises(RuntimeError, match="calls itself"):
         work(0)
-    assert place.released("n")
+    assert either.released("n")
     assert work(1) == 1, "it can be called again"
 
 
 def test_functions_that_return_before_they_run_cannot_be_decorated(url: str) -> None:
+    """With a lease of threads; nor any but coroutine functions with one of asyncio."""
+
     def generator() -> Iterator[int]:
         yield 1
 
@@ -177,6 +174,10 @@ def test_functions_that_return_before_they_run_cannot_be_decorated(url: str) -> 
     for function in functions:
         with pytest.raises(TypeError, match="would release before"):
             mopslock.lease(url, "n")(function)
+    others: list[Any] = [generator, both, lambda: None]
+    for function in others:
+        with pytest.raises(TypeError, match="coroutine functions"):
+            mopslock.aio.lease(url, "n")(function)
 
 
 # Arguments.

@@ -1,13 +1,13 @@
-"""The asyncio twins: they do as the package does, cancel at any moment, and bear a busy loop."""
+"""What only asyncio has: a loss that cancels, a cancellation at any moment, a busy loop. That its functions do as those
+of threads is in the tests of these, for both."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from mopslock._own.kept import KeptHost
 from mopslock._units import FOREVER
 from mopslock.stores import Directory
 from mopslock.terms import Terms
+from test_handle import TEXT
 from ways import LIVES, SOON, Failing, Place, later, until
 
 
@@ -31,167 +32,46 @@ async def soon(what: Callable[[], Any]) -> None:
     await asyncio.to_thread(until, what)
 
 
-async def waiter(place: Place, name: str = "n", **options: Any) -> asyncio.Task[aio.Lease]:
-    """A task that waits for what another holds."""
-    waits = threading.Event()
-    task = asyncio.create_task(aio.acquire(place.store, name, ttl=LIVES, on_waiting=lambda _: waits.set(), **options))
-    await soon(waits.is_set)
-    return task
-
-
 async def cancelled(task: asyncio.Task[Any]) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
-HANDLE = (
-    '{"name":"n","store":"file:///nowhere","protocol":"strict","holder":"h","epoch":1,"token":1,"ttl_s":60,'
-    '"first_acquired_at":"2026-01-01T00:00:00+00:00"}'
-)
-
-# As the package does.
-
-
-async def test_async_with_holds_and_then_releases(place: Place) -> None:
-    async with aio.lease(place.store, "a/b", ttl=LIVES) as lease:
-        lease.check()
-        assert (lease.name, lease.holder, lease.ttl) == ("a/b", place.holder("a/b"), LIVES)
-        assert lease.holder in lease.text
-        assert not place.released("a/b")
-        assert await aio.try_acquire(place.other().store, "a/b", ttl=LIVES) is None
-        with pytest.raises(mopslock.Held):
-            await aio.acquire(place.other().store, "a/b", ttl=LIVES, wait=0)
-    assert place.released("a/b")
-    with pytest.raises(mopslock.LeaseEnded):
-        lease.check()
-    await lease.release()
-
-
-async def test_what_is_held_shows_what_it_is(place: Place) -> None:
-    async def launch(work: aio.Work) -> bytes:
-        assert repr(work) == "<mopslock.aio.Work 'w'>"
-        return b""
-
-    async with aio.lease(place.store, "n", ttl=LIVES) as lease:
-        assert re.fullmatch(r"<mopslock\.aio\.Lease 'n' held, [0-9.]+s left>", repr(lease))
-        async with await aio.accompany(lease.text, store=place.store) as companion:
-            assert re.fullmatch(r"<mopslock\.aio\.Companion 'n' held, [0-9.]+s left>", repr(companion))
-    assert repr(lease) == "<mopslock.aio.Lease 'n' LeaseEnded>"
-    async with aio.permit(place.store, "p", capacity=4, weight=3, ttl=LIVES) as permit:
-        assert re.fullmatch(r"<mopslock\.aio\.Permit 'p' 3 of 4 held, [0-9.]+s left>", repr(permit))
-    async with aio.lease(place.store, "m", ttl=0, protocol="strict") as lease:
-        assert repr(lease) == "<mopslock.aio.Lease 'm' held>"
-    await aio.invoke(place.store, "w", launch)
-
-
-async def test_one_object_can_be_entered_again_and_not_nested_and_releases_whatever_its_body_raises(
-    place: Place,
-) -> None:
-    leasing = aio.lease(place.store, "n", ttl=LIVES)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="its own"):
-            async with leasing as lease:
-                with pytest.raises(RuntimeError, match="entered already"):
-                    await leasing.__aenter__()
-                lease.check()
-                raise ValueError("its own")
-        assert place.released("n")
-
-
-async def test_errors_are_those_of_the_package(place: Place, tmp_path: Path) -> None:
-    with pytest.raises(mopslock.BadArgument, match="ttl"):
-        aio.lease(place.store, "n", ttl=-1)
-    with pytest.raises(mopslock.BadArgument, match=r'name "a/\.\./b".*ttl 1ms'):
-        await aio.acquire(place.store, "a/../b", ttl=0.001)
-    with pytest.raises(mopslock.StoreFull):
-        await aio.acquire(Failing(tmp_path, put=mopslock.StoreFull("no room")), "n", protocol="lastwriter")
-    lease = await aio.acquire(place.store, "n", ttl=LIVES)
-    with pytest.raises(mopslock.BadArgument):
-        await lease.release(timeout=-1)
-    lease.check()
-    await lease.release()
-
-
-async def test_the_decorator_leases_each_call_of_a_coroutine_function(place: Place) -> None:
+async def test_calls_of_a_decorated_function_exclude_each_other(place: Place) -> None:
     inside: list[int] = []
 
     @aio.lease(place.store, "n", ttl=LIVES, protocol="strict")
-    async def work(depth: int, deeper: bool = False) -> int:
-        """Works."""
-        inside.append(depth)
+    async def work(i: int) -> int:
+        inside.append(i)
         await asyncio.sleep(0)  # others get their turn
-        assert inside == [depth], "two are inside at once"
-        try:
-            return await work(depth + 1) if deeper else depth
-        finally:
-            inside.remove(depth)
+        assert inside == [i], "two are inside at once"
+        inside.remove(i)
+        return i
 
-    async def generator() -> AsyncIterator[int]:
-        yield 1
-
-    assert await work(1) == 1
-    with pytest.raises(RuntimeError, match="calls itself"):
-        await work(1, deeper=True)
     assert sorted(await asyncio.gather(*(work(i) for i in range(8)))) == list(range(8))
-    assert (work.__name__, work.__doc__) == ("work", "Works.")
-    functions: list[Any] = [generator, lambda: None]
-    for function in functions:
-        with pytest.raises(TypeError, match="coroutine functions"):
-            aio.lease(place.store, "n")(function)
 
 
-def test_a_loss_wakes_its_waiters_and_is_raised_on_leaving(place: Place) -> None:
-    async def main() -> None:
-        async with aio.lease(place.store, "n", ttl=LIVES) as lease:
-            for _ in range(20):
-                assert not await lease.lost.wait(0.001)
-            calls: Any = getattr(getattr(lease._held, "ended", lease._held), "_calls")  # noqa: B009
-            assert len(calls) <= 1, "waiting leaves nothing behind"
-            waiting = [asyncio.create_task(lease.lost.wait(SOON)) for _ in range(3)]
-            await asyncio.to_thread(place.lose, lease)
-            assert await asyncio.gather(*waiting) == [True] * 3
-            assert lease.lost.is_set()
-            assert await lease.lost.wait()
-
-    with pytest.raises(mopslock.LeaseTaken) as caught:
-        asyncio.run(main())
-    assert caught.value.reason == "taken"
+async def test_waiting_for_a_loss_leaves_nothing_behind(place: Place) -> None:
+    async with aio.lease(place.store, "n", ttl=LIVES, raise_if_lost=False) as lease:
+        for _ in range(20):
+            assert not await lease.lost.wait(0.001)
+        calls: Any = getattr(getattr(lease._held, "ended", lease._held), "_calls")  # noqa: B009
+        assert len(calls) <= 1
+        waiting = [asyncio.create_task(lease.lost.wait(SOON)) for _ in range(3)]
+        await asyncio.to_thread(place.lose, lease)
+        assert await asyncio.gather(*waiting) == [True] * 3
 
 
-async def test_a_release_that_takes_too_long_says_so_and_goes_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = Failing(tmp_path)
-    place = Place("own", tmp_path, store)
-
-    async with aio.lease(store, "with", ttl=LIVES, release_timeout=0.001):
-        lease = await aio.acquire(store, "n", ttl=LIVES)
-        store.puts.clear()
-        with pytest.raises(mopslock.NotReleased):
-            await lease.release(timeout=0.001)
-    assert 'lease "with" was not released in time' in caplog.text
+async def test_a_release_whose_caller_is_cancelled_goes_on(tmp_path: Path) -> None:
+    place = Place("own", tmp_path, Failing(tmp_path))
+    lease = await aio.acquire(place.store, "n", ttl=LIVES)
+    place.store.puts.clear()
     task = asyncio.create_task(lease.release())
     await asyncio.sleep(0)  # until it waits for the release, which hangs
     await cancelled(task)
-    store.puts.set()
-    await lease.release()
-    assert place.released("n")
-    await soon(lambda: place.released("with"))
-
-
-async def test_companions_inspect_and_ls(place: Place) -> None:
-    async with aio.lease(place.other().store, "n", ttl=LIVES) as lease:
-        async with await aio.accompany(lease.text, store=place.store) as companion:
-            companion.check()
-            assert companion.holder == lease.holder
-        companion = await aio.accompany(lease.text, store=place.store)
-        await companion.leave()
-        assert (await aio.inspect(place.store, "n")).holder == lease.holder
-        assert [status.name async for status in aio.ls(place.store)] == ["n"]
-        lease.check()
-    with pytest.raises(mopslock.LeaseReleased):
-        await aio.accompany(lease.text, store=place.store)
+    place.store.puts.set()
+    await soon(lambda: place.released("n"))
 
 
 # A loss that stops its block.
@@ -216,39 +96,25 @@ async def forever() -> None:
     await asyncio.Event().wait()
 
 
-async def entered(place: Place, then: Callable[[aio.Lease], Any]) -> None:
-    async with aio.lease(place.store, "n", ttl=LIVES, on_loss="cancel") as lease:
-        await then(lease)
-
-
-async def acquired(place: Place, then: Callable[[aio.Lease], Any]) -> None:
-    async with await aio.acquire(place.store, "n", ttl=LIVES, on_loss="cancel", raise_if_lost=False) as lease:
-        await then(lease)
-
-
-@pytest.mark.parametrize("block", [entered, acquired], ids=lambda block: block.__name__)
-async def test_a_block_whose_lease_is_broken_is_cancelled_and_raises_the_loss(place: Place, block: Any) -> None:
-    async def then(lease: aio.Lease) -> None:
-        losing.append(asyncio.create_task(lose(place, lease)))
-        await forever()
-
-    losing: list[asyncio.Task[None]] = []
-    with pytest.raises(mopslock.LeaseLost) as caught:
-        await block(place, then)
-    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
-    assert cancels() == 0
-    await losing[0]  # so this task goes on
-
-
-async def test_a_decorated_function_and_a_permits_and_a_companions_block_are_cancelled(place: Place) -> None:
-    @aio.lease(place.store, "n", ttl=LIVES, on_loss="cancel")
-    async def work() -> None:
+@pytest.mark.parametrize("block", ["entered", "acquired", "decorated"])
+async def test_a_block_whose_lease_is_broken_is_cancelled_and_raises_the_loss(place: Place, block: str) -> None:
+    async def broken() -> None:
         await aio.break_lease(place.store, "n", "for a test", now=True)
         await asyncio.to_thread(later, LIVES / 3)
         await forever()
 
-    with pytest.raises(mopslock.LeaseLost):
-        await work()
+    leasing = aio.lease(place.store, "n", ttl=LIVES, on_loss="cancel", raise_if_lost=block != "acquired")
+    with pytest.raises(mopslock.LeaseLost) as caught:
+        if block == "decorated":
+            await leasing(broken)()
+        async with leasing if block == "entered" else await leasing.acquire():
+            await broken()
+    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+    assert cancels() == 0
+    await asyncio.sleep(0)  # so this task goes on
+
+
+async def test_a_permits_and_a_companions_block_are_cancelled(place: Place) -> None:
     lease = await aio.acquire(place.store, "m", ttl=LIVES)
     with pytest.raises(mopslock.LeaseReleased):
         async with await aio.accompany(lease.text, store=place.store, on_loss="cancel"):
@@ -385,7 +251,7 @@ def test_threads_are_only_told(place: Place) -> None:
         lambda how: mopslock.permit(place.store, "n", capacity=1, on_loss=how),
         lambda how: mopslock.invoke(place.store, "n", lambda _: b"", on_loss=how),
         lambda how: mopslock.memoize(place.store, on_loss=how),
-        lambda how: mopslock.accompany(HANDLE, on_loss=how),
+        lambda how: mopslock.accompany(TEXT, on_loss=how),
     ]
     for call in calls:
         with pytest.raises(mopslock.BadArgument, match="on_loss 'cancel': only a task can be cancelled"):
@@ -400,7 +266,11 @@ def test_threads_are_only_told(place: Place) -> None:
 
 async def test_a_task_that_is_cancelled_while_it_waits_leaves_nothing_held(place: Place) -> None:
     async with aio.lease(place.other().store, "n", ttl=LIVES) as held:
-        await cancelled(await waiter(place))
+        waits = threading.Event()
+        asked = aio.acquire(place.store, "n", ttl=LIVES, on_waiting=lambda _: waits.set())
+        task = asyncio.create_task(asked)
+        await soon(waits.is_set)
+        await cancelled(task)
         with pytest.raises((asyncio.TimeoutError, TimeoutError)):
             await asyncio.wait_for(asyncio.create_task(aio.acquire(place.store, "n", ttl=LIVES)), 0.001)
         held.check()

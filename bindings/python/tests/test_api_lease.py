@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import queue
+import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,6 @@ def test_a_lease_says_what_its_record_says(place: Place) -> None:
         deadline = lease.deadline
         most = timedelta(seconds=lease.left) + datetime.now(timezone.utc)
         assert least - TENTH <= deadline <= most + TENTH
-        assert repr(lease).startswith("<mopslock.Lease 'a/b' held, ")
         where = place.store if place.way == "url" else repr(place.store)
         assert lease.text == (
             f'{{"name":"a/b","store":"{where}","protocol":"lastwriter","holder":"{lease.holder}","epoch":0,"token":0,'
@@ -46,57 +47,63 @@ def test_a_lease_says_what_its_record_says(place: Place) -> None:
         with pytest.raises(TypeError, match="give its text to the other process"):
             pickle.dumps(lease)
     assert lease.left <= 0
-    assert "LeaseEnded" in repr(lease)
+
+
+def test_what_is_held_shows_what_it_is(either: Place) -> None:
+    api, home = either.api, either.api.__name__
+    with api.lease(either.store, "n", ttl=LIVES) as lease:
+        assert re.fullmatch(rf"<{home}\.Lease 'n' held, [0-9.]+s left>", repr(lease))
+        with api.accompany(lease.text, store=either.store) as companion:
+            assert re.fullmatch(rf"<{home}\.Companion 'n' held, [0-9.]+s left>", repr(companion))
+    assert repr(lease) == f"<{home}.Lease 'n' LeaseEnded>"
+    with api.permit(either.store, "p", capacity=4, weight=3, ttl=LIVES) as permit:
+        assert re.fullmatch(rf"<{home}\.Permit 'p' 3 of 4 held, [0-9.]+s left>", repr(permit))
+    with api.lease(either.store, "m", ttl=0, protocol="strict") as lease:
+        assert repr(lease) == f"<{home}.Lease 'm' held>"
+    assert api.invoke(either.store, "w", lambda work: repr(work).encode()).read() == f"<{home}.Work 'w'>".encode()
 
 
 # Loss.
 
 
-def test_a_loss_is_told_to_all_waiters_and_once_to_each_callback(place: Place) -> None:
+def test_a_loss_is_told_to_all_waiters_and_once_to_each_callback(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever a callback raises, which is logged, or calls."""
     calls: list[tuple[str, Any]] = []
-    late, woken = threading.Event(), []
+    late = threading.Event()
 
     def tell(who: str) -> Any:
         return lambda error: calls.append((who, error))
-
-    lease = mopslock.acquire(place.store, "n", ttl=LIVES, on_lost=tell("first"))
-    assert not lease.lost
-    assert not lease.lost.wait(0.001)
-    threads = [threading.Thread(target=lambda: woken.append(lease.lost.wait(SOON))) for _ in range(5)]
-    for waiting in threads:
-        waiting.start()
-    place.lose(lease)
-    for waiting in threads:
-        waiting.join(SOON)
-    assert woken == [True] * 5
-    assert lease.lost.is_set()
-    assert lease.lost.wait(0)
-    lease.on_lost(lambda _: 1 / 0)
-    lease.on_lost(tell("late"))
-    lease.on_lost(lambda _: late.set())
-    assert late.wait(SOON)
-    with pytest.raises(mopslock.LeaseTaken):
-        lease.release()
-    assert [who for who, _ in calls] == ["first", "late"]
-    assert all(isinstance(error, mopslock.LeaseTaken) and error.reason == "taken" for _, error in calls)
-
-
-def test_a_callback_that_raises_is_logged(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    place.lose(mopslock.acquire(place.store, "n", ttl=LIVES, on_lost=lambda _: 1 / 0))
-    until(lambda: "a callback failed" in caplog.text)
-
-
-def test_a_callback_may_call_whatever_it_likes(place: Place) -> None:
-    done = threading.Event()
 
     def again(_: object) -> None:
         with mopslock.lease(place.store, "other", ttl=LIVES) as lease:
             lease.check()
         mopslock.inspect(place.store, "n")
-        done.set()
+        late.set()
 
-    place.lose(mopslock.acquire(place.store, "n", ttl=LIVES, on_lost=again))
-    assert done.wait(SOON)
+    lease = mopslock.acquire(place.store, "n", ttl=LIVES, on_lost=tell("first"))
+    assert not lease.lost
+    assert not lease.lost.wait(0.001)
+    with ThreadPoolExecutor(5) as pool:
+        woken = [pool.submit(lease.lost.wait, SOON) for _ in range(5)]
+        place.lose(lease)
+        assert all(one.result() for one in woken)
+    assert lease.lost.is_set()
+    assert lease.lost.wait(0)
+    lease.on_lost(lambda _: 1 / 0)
+    lease.on_lost(tell("late"))
+    lease.on_lost(again)
+    assert late.wait(SOON)
+    assert "a callback failed" in caplog.text
+    assert [who for who, _ in calls] == ["first", "late"]
+    assert all(isinstance(error, mopslock.LeaseTaken) and error.reason == "taken" for _, error in calls)
+    errors = []
+    for call in (lease.check, lease.check, lease.release):
+        with pytest.raises(mopslock.LeaseTaken) as caught:
+            call()
+        errors.append(caught.value)
+    assert len(set(map(id, errors))) == 3, "a traceback belongs to one caller"
 
 
 def test_a_release_sets_lost_and_is_no_loss(place: Place) -> None:
@@ -112,91 +119,69 @@ def test_a_release_sets_lost_and_is_no_loss(place: Place) -> None:
     assert calls == []
 
 
-def test_check_says_why_again_and_again(place: Place) -> None:
-    lease = mopslock.acquire(place.store, "n", ttl=LIVES)
-    place.lose(lease)
-    errors = []
-    for call in (lease.check, lease.check, lease.release):
-        with pytest.raises(mopslock.LeaseTaken) as caught:
-            call()
-        errors.append(caught.value)
-    assert len(set(map(id, errors))) == 3, "a traceback belongs to one caller"
-
-
 # Release.
 
 
-def test_releasing_twice_is_once(place: Place) -> None:
+def test_threads_that_release_at_once_are_all_told_when_it_is_over_and_later_ones_write_nothing(place: Place) -> None:
     lease = mopslock.acquire(place.store, "n", ttl=LIVES)
-    lease.release()
+
+    def release() -> bool:
+        lease.release()
+        return place.released("n")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert [one.result(SOON) for one in [pool.submit(release) for _ in range(8)]] == [True] * 8
     written = place.record("n")
     lease.release(timeout=0)  # which would say so if there was anything to wait for
-    lease.release(timeout=0)
     assert place.record("n") == written
-    assert place.released("n")
 
 
-def test_many_threads_that_release_at_once_are_all_told_when_it_is_over(place: Place) -> None:
-    lease = mopslock.acquire(place.store, "n", ttl=LIVES)
-    seen: list[bool] = []
-
-    def release() -> None:
-        lease.release()
-        seen.append(place.released("n"))
-
-    threads = [threading.Thread(target=release) for _ in range(8)]
-    for releasing in threads:
-        releasing.start()
-    for releasing in threads:
-        releasing.join(SOON)
-    assert seen == [True] * 8
-
-
-def test_a_bad_timeout_of_release_does_nothing(place: Place) -> None:
+def test_a_bad_timeout_of_release_does_nothing(either: Place) -> None:
     bad: list[Any] = [-1, "1", float("nan")]
-    with mopslock.acquire(place.store, "n", ttl=LIVES) as lease:
+    with either.api.acquire(either.store, "n", ttl=LIVES) as lease:
         for timeout in bad:
             with pytest.raises(mopslock.BadArgument):
                 lease.release(timeout=timeout)
         lease.check()
 
 
-def test_a_release_that_takes_too_long_says_so_and_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    place = Place("own", tmp_path, Failing(tmp_path))
-    with mopslock.lease(place.store, "with", ttl=LIVES, release_timeout=0.001):
-        lease = mopslock.acquire(place.store, "n", ttl=LIVES)
-        place.store.puts.clear()
+def test_a_release_that_takes_too_long_says_so_and_goes_on(either: Place, caplog: pytest.LogCaptureFixture) -> None:
+    store, there = Failing(either.root), Place.of("own", either.root)
+    options: Any = {"ttl": LIVES, "protocol": "lastwriter"}
+    with either.api.lease(store, "with", **options, release_timeout=0.001):
+        lease = either.api.acquire(store, "n", **options)
+        store.puts.clear()
         with pytest.raises(mopslock.NotReleased, match="not released in time") as caught:
             lease.release(timeout=0.001)
     assert isinstance(caught.value, TimeoutError)
     with pytest.raises(mopslock.LeaseEnded):
         lease.check()
     assert 'lease "with" was not released in time' in caplog.text
-    assert not place.released("n")
-    place.store.puts.set()
+    assert not there.released("n")
+    store.puts.set()
     lease.release()
-    until(lambda: place.released("n") and place.released("with"))
+    until(lambda: there.released("n") and there.released("with"))
 
 
 # Waiting for others.
 
 
-def test_trying_says_none_or_names_the_holder(place: Place) -> None:
-    with mopslock.acquire(place.other().store, "n", ttl=LIVES) as held:
-        assert mopslock.try_acquire(place.store, "n", ttl=LIVES) is None
+def test_trying_says_none_or_names_the_holder(either: Place) -> None:
+    with either.api.acquire(either.other().store, "n", ttl=LIVES) as held:
+        assert either.api.try_acquire(either.store, "n", ttl=LIVES) is None
         with pytest.raises(mopslock.Held) as caught:
-            mopslock.acquire(place.store, "n", ttl=LIVES, wait=0)
+            either.api.acquire(either.store, "n", ttl=LIVES, wait=0)
         assert caught.value.reason == "held"
         assert caught.value.seen is not None
         assert (caught.value.seen.state, caught.value.seen.holder) == ("held", held.holder)
         assert str(caught.value).startswith(f'mopslock: lease "n" not acquired: held by {held.holder} ')
-    lease = mopslock.try_acquire(place.store, "n", ttl=LIVES)
-    assert isinstance(lease, mopslock.Lease)
+    lease = either.api.try_acquire(either.store, "n", ttl=LIVES)
+    assert lease is not None
     lease.release()
     with pytest.raises(mopslock.BadArgument):
-        mopslock.try_acquire(place.store, "n", ttl=0.001)
+        either.api.try_acquire(either.store, "n", ttl=0.001)
     with pytest.raises(TypeError):
-        mopslock.try_acquire(place.store, "n", wait=5)  # type: ignore[call-arg]
+        either.api.try_acquire(either.store, "n", wait=5)
 
 
 def test_texts_of_others_are_escaped(url: str) -> None:

@@ -102,22 +102,22 @@ def test_inspect_says_the_same_in_both_ways_and_takes_no_part(tmp_path: Path, st
     assert seen[0].left == pytest.approx(seen[1].left, abs=SOON)
 
 
-def test_ls_is_in_byte_order_of_the_records_and_by_prefix(place: Place) -> None:
-    there = Place.of(place.way, place.root)
+def test_ls_is_in_byte_order_of_the_records_and_by_prefix(either: Place) -> None:
+    there = Place.of(either.way, either.root)
     for name in ["b", "a/b", "a", "a-b", "a0", "é/ü", "z z"]:
         there.write(name)
-    (place.root / "a" / "other.json").write_text("{}")
-    (place.root / "lock.json").write_text("{}")
-    found = [status.name for status in mopslock.ls(place.store)]
+    (either.root / "a" / "other.json").write_text("{}")
+    (either.root / "lock.json").write_text("{}")
+    found = [status.name for status in either.api.ls(either.store)]
     assert found == ["a-b", "a/b", "a", "a0", "b", "z z", "é/ü"]
-    assert [status.name for status in mopslock.ls(place.store, "a")] == ["a-b", "a/b", "a", "a0"]
-    assert [status.name for status in mopslock.ls(place.store, "a/")] == ["a/b"]
-    assert list(mopslock.ls(place.store, "nobody")) == []
-    assert all(status.state == "held" and status.holder == "stranger" for status in mopslock.ls(place.store))
+    assert [status.name for status in either.api.ls(either.store, "a")] == ["a-b", "a/b", "a", "a0"]
+    assert [status.name for status in either.api.ls(either.store, "a/")] == ["a/b"]
+    assert list(either.api.ls(either.store, "nobody")) == []
+    assert all(status.state == "held" and status.holder == "stranger" for status in either.api.ls(either.store))
     bad: list[Any] = [5, "\udc80"]
     for prefix in bad:
         with pytest.raises(mopslock.BadArgument, match="^mopslock: prefix "):
-            list(mopslock.ls(place.store, prefix))
+            list(either.api.ls(either.store, prefix))
 
 
 def test_ls_can_be_left_early(place: Place) -> None:

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 import mopslock
 from mopslock import _failure, _memo
 from mopslock.stores import Memory
+from ways import Place
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=5)
@@ -272,25 +273,28 @@ def test_a_function_of_a_script_needs_a_name_and_one_of_a_module_that_is_run_doe
 # What is kept.
 
 
-def test_a_function_is_called_once_for_each_of_its_calls() -> None:
-    store, done = Memory(), list[int]()
+def test_a_function_is_called_once_for_each_of_its_calls(either: Place) -> None:
+    """Threads and tasks find each other's results."""
+    store, done, memoize = Memory(), list[int](), either.api.memoize
 
     def squares(n: int) -> dict[str, int]:
         """Squares."""
         done.append(n)
         return {"n": n * n}
 
-    square = mopslock.memoize(store, name="squares")(squares)
+    square, plain = memoize(store, name="squares")(squares), mopslock.memoize(store, name="squares")(squares)
     assert not square.cached(2)
     assert store.list("") == [], "who looks takes no part"
     assert [square(n) for n in (2, 3, 2)] == [{"n": 4}, {"n": 9}, {"n": 4}]
     assert done == [2, 3]
-    assert [square.cached(n) for n in (2, 4)] == [True, False]
-    assert mopslock.memoize(store, "2", name="squares")(squares)(2) == {"n": 4}
+    assert [square.cached(n) for n in (2, 4)] == [plain.cached(n) for n in (2, 4)] == [True, False]
+    assert memoize(store, "2", name="squares")(squares)(2) == {"n": 4}
     assert done == [2, 3, 2], "another version is another call"
     assert store.get(square.key(2) + "/result").body == b'{"n":4}'  # type: ignore[union-attr]
-    assert (square.__name__, square.__doc__) == ("squares", "Squares.")  # type: ignore[attr-defined]
-    assert list(inspect.signature(square).parameters) == ["n"]
+    assert (square.__name__, square.__doc__) == ("squares", "Squares.")
+    assert list(inspect.signature(plain).parameters) == ["n"]
+    with pytest.raises(TypeError, match=r"mopslock\.memoize"):
+        mopslock.aio.memoize(store)(squares)  # type: ignore[arg-type]
 
 
 def test_a_store_that_does_not_answer_has_said_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

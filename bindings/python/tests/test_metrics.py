@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from pathlib import Path
@@ -194,8 +193,6 @@ def test_a_metric_that_cannot_be_counted_costs_a_line_of_the_log(
     assert "a metric was not counted" in caplog.text
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_forked_child_counts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # of the registry that a fork begins anew
     _metrics.registry.count("takeovers", "strict")

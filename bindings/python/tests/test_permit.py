@@ -259,8 +259,6 @@ def test_a_permit_that_is_cancelled_is_given_back(place: Place) -> None:
 # Processes.
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_childs_parent_keeps_its_permit(place: Place) -> None:
     pool = mopslock.permit(place.store, "pool", capacity=2)
     with pool as permit:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import os
 import queue
 import threading
 from concurrent.futures import CancelledError
@@ -181,8 +180,6 @@ begun.wait()
     assert not (place.root / "m" / "result").exists()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_forked_child_submits_by_itself(place: Place) -> None:
     assert mopslock.submit(place.store, "n", lambda _: b"parent", **asked(place)).result(SOON).own
 

@@ -6,7 +6,10 @@ test that hangs. Time that a host of Python's is to see go by is moved on by ``l
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
+import inspect
 import json
 import os
 import select
@@ -16,12 +19,15 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+import pytest
 
 import mopslock
 from mopslock import _api
@@ -78,6 +84,7 @@ class Place:
     root: Path
     store: Any
     protocol: Any = "lastwriter"
+    api: Any = mopslock
 
     @classmethod
     def of(cls, way: str, root: Path) -> Place:
@@ -156,6 +163,64 @@ class Place:
             return kept.lost.is_set()
 
         until(told)
+
+
+class Tasks:
+    """mopslock.aio, and what comes of it, as a thread has mopslock, so that one test tells of both. What can be awaited
+    is awaited on the loop of another thread, and a function of the test is called beside it."""
+
+    def __init__(self, it: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._it, self._loop, self.__doc__ = it, loop, it.__doc__
+
+    def __getattr__(self, name: str) -> Any:
+        return self._of(getattr(self._it, name))
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self._of(self._it(*[self._task(one) if callable(one) else one for one in given], **named))
+
+    def __enter__(self) -> Any:
+        return self._of(self._it.__aenter__())
+
+    def __exit__(self, *error: Any) -> None:
+        self._of(self._it.__aexit__(*error))
+
+    def __bool__(self) -> bool:
+        return bool(self._it)
+
+    def __repr__(self) -> str:
+        return repr(self._it)
+
+    def _of(self, value: Any) -> Any:
+        if inspect.isasyncgen(value):
+            return self._of(_all(value))
+        if inspect.iscoroutine(value):
+            value = asyncio.run_coroutine_threadsafe(value, self._loop).result(2 * SOON)
+        ours = inspect.isroutine(value) or type(value).__module__ in ("mopslock.aio", "mopslock._loop")
+        return Tasks(value, self._loop) if ours else value
+
+    def _task(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def task(*given: Any, **named: Any) -> Any:
+            return await asyncio.to_thread(function, *map(self._of, given), **named)
+
+        return task
+
+
+async def _all(values: AsyncIterator[Any]) -> list[Any]:
+    return [value async for value in values]
+
+
+@contextlib.contextmanager
+def tasks() -> Iterator[Tasks]:
+    """mopslock.aio on a loop that ends with the block."""
+    loop = asyncio.new_event_loop()
+    with thread(loop.run_forever):
+        try:
+            yield Tasks(mopslock.aio, loop)
+        finally:
+            asyncio.run_coroutine_threadsafe(loop.shutdown_default_executor(), loop).result(SOON)
+            loop.call_soon_threadsafe(loop.stop)
+    loop.close()
 
 
 @contextlib.contextmanager
@@ -284,8 +349,12 @@ def ended(process: subprocess.Popen[str], seconds: float = SOON) -> tuple[int, s
 def forked(do: Callable[[], Any]) -> Any:
     """What do returns in a forked child, which ends without leaving any block of its parent's. One that hangs is
     killed."""
+    if not hasattr(os, "fork"):
+        pytest.skip("there is no fork here")
     report, write = os.pipe()
-    pid = os.fork()
+    with warnings.catch_warnings():  # Python 3.12 warns of a fork beside threads
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if not pid:
         try:
             try:
