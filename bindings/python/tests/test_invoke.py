@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,16 +15,15 @@ import pytest
 import mopslock
 from mopslock._invoke import WorkOutput
 from mopslock.stores import Directory
-from ways import NOTICES, SOON, Place, ended, forked, program, said, until
+from ways import NOTICES, SOON, Place, forked, program, said, until
 
 TTL = 30
 
 
-def invoke(
-    place: Place, name: str, launch: Callable[[mopslock.Work], WorkOutput], *, wait: float | None = SOON, **options: Any
-) -> mopslock.Result:
+def invoke(place: Place, name: str, launch: Callable[[Any], WorkOutput], **options: Any) -> Any:
     """With the place's protocol, and with a bound."""
-    return mopslock.invoke(place.store, name, launch, wait=wait, ttl=TTL, protocol=place.protocol, **options)
+    given = {"wait": SOON, "ttl": TTL, "protocol": place.protocol, **options}
+    return place.api.invoke(place.store, name, launch, **given)
 
 
 def never(_: mopslock.Work) -> bytes:
@@ -35,22 +34,18 @@ def never(_: mopslock.Work) -> bytes:
 # Once.
 
 
-def test_what_launch_returns_is_stored_and_returned(place: Place) -> None:
-    result = invoke(place, "a/b", lambda work: b"the result")
+def test_what_launch_returns_is_stored_and_returned_and_nothing_done_again(either: Place) -> None:
+    result = invoke(either, "a/b", lambda work: b"the result")
     assert (result.name, result.key, result.own, result.failed) == ("a/b", "a/b/result", True, False)
     assert result.read() == result.read() == b"the result"
-    assert (place.root / "a" / "b" / "result").read_bytes() == b"the result"
+    assert (either.root / "a" / "b" / "result").read_bytes() == b"the result"
     assert result.failure() is None
-    until(lambda: place.freed("a/b"))
-
-
-def test_a_result_that_is_there_is_returned_and_nothing_done(place: Place) -> None:
-    Directory(place.root).put("n/result", b"before")
-    result = invoke(place, "n", never)
+    until(lambda: either.freed("a/b"))
+    assert mopslock.invoke(either.other().store, "a/b", never, protocol=either.protocol).read() == b"the result"
+    Directory(either.root).put("n/result", b"before")
+    result = invoke(either, "n", never)
     assert (result.read(), result.own) == (b"before", False)
-    assert not place.path("n").exists()
-    invoke(place, "m", lambda work: b"ours")
-    assert invoke(place.other(), "m", never).read() == b"ours"
+    assert not either.path("n").exists()
 
 
 def test_launch_may_return_any_bytes_or_a_file(place: Place, tmp_path: Path) -> None:
@@ -94,6 +89,29 @@ def test_what_goes_wrong_in_the_work_is_raised_and_releases(place: Place, came: 
     assert place.freed("n")
     assert not (place.root / "n" / "result").exists()
     assert invoke(place, "n", lambda work: b"better").read() == b"better"
+
+
+def test_a_failure_is_kept_where_that_is_asked_for_unless_it_is_one_of_ours(either: Place) -> None:
+    def launch(error: Exception) -> Callable[[object], bytes]:
+        def raises(_: object) -> bytes:
+            raise error
+
+        return raises
+
+    with pytest.raises(mopslock.Throttled):
+        invoke(either, "n", launch(mopslock.Throttled("of some store")), memo_failures=True)
+    assert invoke(either, "n", lambda work: b"well", memo_failures=True).read() == b"well"
+    with pytest.raises(ValueError, match="its own"):
+        invoke(either, "m", launch(ValueError("its own")))
+    assert either.freed("m")
+    with pytest.raises(ValueError, match="its own"):
+        invoke(either, "m", launch(ValueError("its own")), memo_failures=True)
+    result = invoke(either, "m", never, memo_failures=True)
+    assert (result.failed, result.failure().text) == (True, "its own")
+    with pytest.raises(mopslock.NoResult) as none:
+        invoke(either, "k", lambda work: None, ttl=0.5)
+    assert none.value.reason == "none"
+    assert either.freed("k")
 
 
 def test_work_knows_its_lease(place: Place) -> None:
@@ -147,18 +165,6 @@ def test_a_result_that_is_there_all_the_same_counts_for_more(place: Place, well:
     assert (result.read(), result.own) == (b"the remote's", False)
 
 
-def test_no_result_after_launch_or_held_elsewhere(place: Place) -> None:
-    with mopslock.lease(place.store, "m", ttl=TTL, protocol=place.protocol) as lease:
-        with pytest.raises(mopslock.Held) as held:
-            invoke(place.other(), "m", never, wait=0)
-        assert held.value.seen is not None
-        assert held.value.seen.holder == lease.holder
-    with pytest.raises(mopslock.NoResult) as error:
-        mopslock.invoke(place.store, "n", lambda work: None, ttl=0.5, protocol=place.protocol)
-    assert error.value.reason == "none"
-    assert place.freed("n")
-
-
 @pytest.mark.parametrize("raises", [True, False])
 def test_a_lost_lease_makes_a_waiter_that_gets_the_winners_result(place: Place, raises: bool) -> None:
     """What the loser computed is not written anywhere, whether it looks or is told."""
@@ -180,21 +186,6 @@ def test_a_lost_lease_makes_a_waiter_that_gets_the_winners_result(place: Place, 
     assert (result.read(), result.own) == (b"the thief's", False)
 
 
-# Failures that are kept.
-
-
-def test_a_failure_of_ours_is_no_failure_of_the_work(place: Place) -> None:
-    def launch(work: mopslock.Work) -> bytes:
-        raise mopslock.Throttled("of some store")
-
-    with pytest.raises(mopslock.Throttled):
-        invoke(place, "n", launch, memo_failures=True)
-    assert invoke(place, "n", lambda work: b"well", memo_failures=True).read() == b"well"
-
-
-# What names and terms can be.
-
-
 def test_names_and_terms_that_cannot_be(place: Place) -> None:
     for name, text in (("a/lock", "last segment"), ("a/../b", r'name "a/\.\./b"'), ("a/result", "result")):
         with pytest.raises(mopslock.BadArgument, match=text):
@@ -209,20 +200,26 @@ def test_names_and_terms_that_cannot_be(place: Place) -> None:
 # Remotes.
 
 
-def test_a_remote_does_the_work_under_its_launchers_lease(place: Place) -> None:
+def test_a_remote_does_the_work_under_its_launchers_lease(either: Place) -> None:
     def launch(work: mopslock.Work) -> None:
+        def fails(_: object) -> bytes:
+            raise ConnectionError("its own")
+
         def job(theirs: mopslock.Work) -> bytes:
             assert (theirs.holder, theirs.fencing_token) == (work.holder, work.fencing_token)
             theirs.check()
             return b"by the remote"
 
-        result = mopslock.remote(place.other().store, work.text, job)
-        assert result is not None
+        with pytest.raises(ConnectionError):  # which leaves the lease to its launcher
+            either.api.remote(either.store, work.text, fails)
+        work.check()
+        assert not either.released("n")
+        result = either.api.remote(either.other().store, work.text, job)
         assert (result.read(), result.own) == (b"by the remote", True)
 
-    result = invoke(place, "n", launch)
+    result = invoke(either, "n", launch)
     assert (result.read(), result.own) == (b"by the remote", False)
-    until(lambda: place.freed("n"))
+    until(lambda: either.freed("n"))
 
 
 def test_the_text_comes_from_the_environment(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +240,7 @@ def test_the_text_comes_from_the_environment(place: Place, monkeypatch: pytest.M
         mopslock.remote(place.store, None, never)
 
 
-def test_a_remote_that_comes_late_does_nothing(place: Place) -> None:
+def test_a_remote_that_comes_late_does_nothing(either: Place) -> None:
     texts: list[str] = []
 
     def launch(work: mopslock.Work) -> bytes:
@@ -251,21 +248,10 @@ def test_a_remote_that_comes_late_does_nothing(place: Place) -> None:
         raise ValueError("its own")
 
     with pytest.raises(ValueError, match="its own"):
-        invoke(place, "n", launch)
-    assert mopslock.remote(place.store, texts[0], never) is None
-    with mopslock.lease(place.store, "n", ttl=TTL, protocol=place.protocol):
-        assert mopslock.remote(place.store, texts[0], never) is None
-
-
-def test_a_remote_that_fails_leaves_the_lease_to_its_launcher(place: Place) -> None:
-    def launch(work: mopslock.Work) -> bytes:
-        with pytest.raises(AssertionError, match="it was launched"):
-            mopslock.remote(place.store, work.text, never)
-        work.check()
-        assert not place.released("n")
-        return b"all the same"
-
-    assert invoke(place, "n", launch).read() == b"all the same"
+        invoke(either, "n", launch)
+    assert either.api.remote(either.store, texts[0], never) is None
+    with mopslock.lease(either.store, "n", ttl=TTL, protocol=either.protocol):
+        assert either.api.remote(either.store, texts[0], never) is None
 
 
 def test_without_any_lease(place: Place) -> None:
@@ -291,93 +277,30 @@ def test_without_any_lease(place: Place) -> None:
     assert result.read() == b""
 
 
-def calls(place: Place, launch: str = "raise AssertionError('it was launched')", *, ttl: float = TTL) -> str:
-    """A program that calls for the work of "n", and says whether it waits."""
-    return f"""
-def launch(work):
-    {launch}
-try:
-    waits = lambda _: print("waits", flush=True)
-    result = mopslock.invoke({place.code}, "n", launch, ttl={ttl}, protocol={place.protocol!r}, on_waiting=waits)
-    print("result", result.read().decode(), result.own, flush=True)
-except BaseException as error:
-    print("ended", type(error).__name__, flush=True)
-"""
-
-
-HANGS = "print(work.text, flush=True); [time.sleep(0.05) for _ in range(1200)]"  # a minute, which nobody waits for
-"""One long sleep can miss a signal that comes as it begins."""
-
-
-def test_ctrl_c_of_a_waiter_and_of_a_worker(place: Place) -> None:
-    """He waits for no result any more, and the other's work goes on, until that is interrupted, which releases."""
-    with program(calls(place, HANGS)) as holder:
-        said(holder)
-        with program(calls(place)) as process:
-            assert said(process) == "waits"
-            process.send_signal(signal.SIGINT)
-            assert said(process) == "ended KeyboardInterrupt"
-            assert ended(process)[0] == 0
-        assert not place.freed("n")
-        holder.send_signal(signal.SIGINT)
-        assert said(holder) == "ended KeyboardInterrupt"
-        assert place.freed("n")
-
-
-def test_ctrl_c_at_any_moment_strands_no_caller(place: Place) -> None:
-    """From before there is a call until after it has ended: the next one gets the lease soon, or the result."""
-    code = f"""
-def again(*_):
-    raise KeyboardInterrupt
-signal.signal(signal.SIGALRM, again)
-def call(name, launch, **more):
-    return mopslock.invoke({place.code}, name, launch, ttl=30, protocol={place.protocol!r}, **more)
-call("first", lambda work: b"")
-heard = 0
-for i in range(40):
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.0001 + i * 0.0003)
-        call(f"n/{{i}}", lambda work: b"x")
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    except KeyboardInterrupt:
-        heard += 1
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    call(f"n/{{i}}", lambda work: b"y", wait=20)
-print(heard > 0)
-"""
-    with program(code) as process:
-        assert said(process) == "True"
-
-
 def test_a_killed_orchestrator_is_followed_by_one_that_waits_for_its_remote(place: Place) -> None:
-    """Once both are killed the next one does the work."""
     remote = f"""
 def launch(work):
     print("joined", flush=True)
     sys.stdin.readline()
     return b"by the remote"
-result = mopslock.remote({place.code}, os.environ["TEXT"], launch)
-print(result.own, flush=True)
+print(mopslock.remote({place.code}, os.environ["TEXT"], launch).own, flush=True)
 """
-    with program(calls(place, HANGS, ttl=2)) as first, program(remote, TEXT=said(first)) as process:
-        assert said(process) == "joined"
-        first.kill()
-        process.kill()
-    result = mopslock.invoke(place.store, "n", lambda _: b"by the next", wait=SOON, ttl=2, protocol=place.protocol)
-    assert (result.read(), result.own) == (b"by the next", True)
-    until(lambda: place.freed("n"))
-    (place.root / "n" / "result").unlink()
-    with program(calls(place, HANGS)) as first, program(remote, TEXT=said(first)) as process:
+    launches = f"""
+def launch(work):
+    print(work.text, flush=True)
+    signal.pause()
+mopslock.invoke({place.code}, "n", launch, ttl={TTL}, protocol={place.protocol!r})
+"""
+    waits = threading.Event()
+    with program(launches) as first, program(remote, TEXT=said(first)) as process, ThreadPoolExecutor(1) as pool:
         assert said(process) == "joined"
         first.kill()
         first.wait(SOON)
-        with program(calls(place)) as second:
-            assert said(second) == "waits"
-            assert process.stdin is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
-            assert said(process) == "True"
-            assert said(second) == "result by the remote False"
+        second = pool.submit(invoke, place, "n", never, on_waiting=lambda _: waits.set())
+        assert waits.wait(SOON)
+        print(file=process.stdin, flush=True)
+        assert said(process) == "True"
+        assert second.result(SOON).read() == b"by the remote"
 
 
 # fork.
@@ -409,20 +332,22 @@ def test_a_forked_childs_work_is_its_parents(place: Place) -> None:
 
 def test_a_child_that_returns_from_launch_ends_nothing(place: Place) -> None:
     """It is told so, and the parent's work goes on."""
-    code = f"""
-def launch(work):
-    pid = os.fork()
-    if pid == 0:
-        return b"the child's"
-    os.waitpid(pid, 0)
-    work.check()
-    return b"the parent's"
-try:
-    result = mopslock.invoke({place.code}, "n", launch, ttl={TTL}, protocol={place.protocol!r})
-    print(result.read().decode(), flush=True)
-except mopslock.Forked:
-    os._exit(3)
-"""
-    with program(code) as process:
-        assert said(process) == "the parent's"
-    assert (place.root / "n" / "result").read_bytes() == b"the parent's"
+    pid = 0
+
+    def launch(work: mopslock.Work) -> bytes:
+        nonlocal pid
+        pid = os.fork()
+        if not pid:
+            return b"the child's"
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+        work.check()
+        return b"the parent's"
+
+    try:
+        result = invoke(place, "n", launch)
+    except mopslock.Forked:
+        os._exit(3)
+    finally:
+        if not pid:
+            os._exit(4)
+    assert result.read() == b"the parent's"
