@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import unittest
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
+import mopslock
 from mopslock import stores
 from mopslock.storetest import StoreRules
 from world import Blobs, FakeStore
+
+PROTOCOLS_OPEN = True
 
 
 class TestMemory(StoreRules):
@@ -52,6 +57,71 @@ class TestFsspecMemory(StoreRules):
     @pytest.fixture
     def store(self, tmp_path: Path) -> stores.Fsspec:
         return stores.Fsspec.of_url(f"memory:/{tmp_path}")
+
+
+class Exclusive(MemoryFileSystem):  # type: ignore[misc] # it has no types
+    """As s3fs: pipe_file with mode "create" fails if there is one, and the server decides that. It may send it twice,
+    or ask a server that does not know the condition."""
+
+    protocol = "s3"
+    lock = threading.Lock()
+    obeys, twice = True, False
+
+    def _pipe_file(self, path: str, value: bytes, mode: str = "overwrite") -> None:
+        with self.lock:
+            for _ in range(2 if self.twice else 1):
+                if mode == "create" and self.obeys and self.exists(path):
+                    raise OSError(22, "PreconditionFailed") from ClientError()
+                super().pipe_file(path, value)
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
+        """What users call."""
+        self._pipe_file(path, value, mode)
+
+
+class ClientError(Exception):
+    """As botocore's."""
+
+    response: ClassVar[dict[str, Any]] = {"ResponseMetadata": {"HTTPStatusCode": 412}}
+
+
+class TestFsspecExclusive(StoreRules):
+    """With create."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> stores.Fsspec:
+        return exclusive(tmp_path)
+
+
+def exclusive(tmp_path: Path, **how: Any) -> stores.Fsspec:
+    """On objects of its own."""
+    filesystem = Exclusive(skip_instance_cache=True)
+    for name, value in how.items():
+        setattr(filesystem, name, value)
+    return stores.Fsspec(filesystem, str(tmp_path))
+
+
+def test_a_create_of_fsspec_is_only_where_the_service_decides(tmp_path: Path) -> None:
+    """What looks and then writes has none, nor has a version that takes the argument and does not obey."""
+    old = type("Old", (Exclusive,), {"_pipe_file": lambda self, path, value, **kwargs: None})(skip_instance_cache=True)
+    for filesystem in (fsspec.filesystem("memory"), old):
+        assert not hasattr(stores.Fsspec(filesystem, str(tmp_path)), "create")
+    sent_twice: Any = exclusive(tmp_path, twice=True)
+    assert sent_twice.create("n/v", b"1") is True
+    assert sent_twice.create("n/v", b"2") is False
+
+
+def test_a_server_that_does_not_know_the_condition_is_found_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the rules, and by the first lease."""
+    said = broken_rules(lambda: exclusive(tmp_path, obeys=False))
+    assert "test_a_create_makes_what_is_not_there" in said
+    with mopslock.lease(exclusive(tmp_path / "other", obeys=False), "n") as lease:
+        assert lease.protocol == "lastwriter"
+    assert "does not honour create-if-absent" in caplog.text
+    with mopslock.lease(exclusive(tmp_path / "third"), "n") as lease:
+        assert lease.protocol == "strict"
 
 
 class TestMopsFile(StoreRules):

@@ -70,6 +70,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
+import inspect
 import os
 import threading
 import time
@@ -181,7 +183,7 @@ LONGEST_RETRY_AFTER = 60.0
 """Seconds."""
 
 
-def _status_of(error: BaseException) -> int:
+def _status_of(error: BaseException | None) -> int:
     """The HTTP status in the errors of Azure's, Google's and Amazon's SDKs and of aiohttp, or 0."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # botocore
@@ -355,8 +357,9 @@ OF_DIRECTORY = (
 class Fsspec:
     """An fsspec filesystem as a store. Keys lie below one of its paths.
 
-    This class never trusts cached listings: each get reads the object itself. It has no create, and so not protocol
-    strict: fsspec has no create-if-absent that all its filesystems honour. A local directory is a Directory.
+    This class never trusts cached listings: each get reads the object itself. A local directory is a Directory. Of all
+    others only s3fs, gcsfs and adlfs have a create, and so protocol strict: there the service itself decides. Elsewhere
+    fsspec looks and then writes, which can have two winners.
     """
 
     def __init__(self, filesystem: Any, root: str = "") -> None:
@@ -366,10 +369,16 @@ class Fsspec:
                 f"Fsspec.of_url({filesystem!r})"
             )
         self.filesystem, self.root = filesystem, root.rstrip("/")
-        if self._local():
+        protocol = filesystem.protocol
+        names = {protocol} if isinstance(protocol, str) else {*protocol}
+        how = next((how for name, how in SERVICES.items() if name in names), None)
+        self._has_directories = how is None
+        if "file" in names:
             directory = Directory(self.root or os.sep)
             for verb in OF_DIRECTORY:
                 setattr(self, verb, getattr(directory, verb))
+        elif how and {*how} <= {*inspect.signature(getattr(filesystem, "_pipe_file", len)).parameters}:
+            self.create = functools.partial(self._create, how)
 
     @classmethod
     def of_url(cls, url: str, **options: Any) -> Fsspec:
@@ -399,9 +408,19 @@ class Fsspec:
 
     def put(self, key: str, body: bytes) -> None:
         """Puts it."""
-        if self._has_directories():
+        if self._has_directories:
             self.filesystem.makedirs(self._parent(key), exist_ok=True)
         self.filesystem.pipe_file(self._path(key), body)
+
+    def _create(self, how: dict[str, Any], key: str, body: bytes) -> bool:
+        """What is there may be ours: filesystems send a request again when an answer is lost."""
+        try:
+            self.filesystem.pipe_file(self._path(key), body, **how)
+        except Exception as error:
+            if not isinstance(error, FileExistsError) and 412 not in (_status_of(error), _status_of(error.__cause__)):
+                raise
+            return len(body) < MOST and self.get(key) == body
+        return True
 
     def delete(self, key: str) -> None:
         """Removes it."""
@@ -431,14 +450,12 @@ class Fsspec:
     def _parent(self, key: str) -> str:
         return self._path(key).rpartition("/")[0]
 
-    def _local(self) -> bool:
-        protocol = self.filesystem.protocol
-        return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
-
-    def _has_directories(self) -> bool:
-        protocol = self.filesystem.protocol
-        names = {protocol} if isinstance(protocol, str) else set(protocol)
-        return not names & {"s3", "s3a", "gcs", "gs", "abfs", "az", "adl"}
-
     def __repr__(self) -> str:
         return f"Fsspec({self.filesystem!r}, {self.root!r})"
+
+
+SERVICES: dict[str, dict[str, Any]] = {
+    "s3": {"mode": "create"}, "gcs": {"mode": "create"}, "abfs": {"overwrite": False},
+}  # fmt: skip
+"""Filesystems without directories, and what pipe_file is given there to write only what is absent. Others, and older
+versions of these, take such an argument and do not obey."""
