@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mopslock import _library, errors
+from mopslock import _native, errors
 from mopslock._own import base, claims, verbs, work
 from mopslock.status import of_sight
 
@@ -33,15 +33,15 @@ def constant(header: str, name: str) -> int:
 
 
 def test_constants(header: str) -> None:
-    assert constant(header, "ABI_VERSION") == _library.ABI
-    assert constant(header, "MAX_MESSAGE") == _library.MAX_MESSAGE
+    assert constant(header, "ABI_VERSION") == _native.ABI
+    assert constant(header, "MAX_MESSAGE") == _native.MAX_MESSAGE
     for name in ("OK", "EFORKED", "ECONTRACT"):
-        assert re.search(rf"MOPSLOCK_{name}\s*=\s*{getattr(_library, name)}\b", header)
+        assert re.search(rf"MOPSLOCK_{name}\s*=\s*{getattr(_native, name)}\b", header)
 
 
 def test_every_function_that_is_called_is_declared(header: str) -> None:
     """And its arguments are as many as the header has."""
-    source = Path(_library.__file__).read_text()
+    source = Path(_native.__file__).read_text()
     called = re.findall(r"declare\(\w+\.(mopslock_\w+)((?:, \w+(?:\(\w+\))?)*)\)", source)
     assert len(called) == source.count("declare(") - 1
     for name, arguments in called:

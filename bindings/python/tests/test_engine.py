@@ -19,7 +19,7 @@ import pytest
 import fork_jobs
 import mopslock
 from fork_jobs import TAKEN
-from mopslock import _code_cache, _engine, _library, _wasm, stores
+from mopslock import _code_cache, _engine, _native, _wasm, stores
 from mopslock._hosts import host_of
 from mopslock._machine import Machine
 from mopslock._native import Native
@@ -67,7 +67,7 @@ def lib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MOPSLOCK_LIB", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(_engine.VARIABLE, raising=False)
-    for engine in (_wasm, _library):
+    for engine in (_wasm, _native):
         monkeypatch.setattr(engine, "_loaded", engine._Loaded())
     return folder
 
@@ -102,7 +102,7 @@ def test_it_is_native_where_the_package_has_it_or_as_it_is_told(
     made()
     assert type(_engine.engine()) is Guest
     (lib / f"libmopslock-core{'.dylib' if sys.platform == 'darwin' else '.so'}").touch()
-    monkeypatch.setattr("mopslock._library.core", object)
+    monkeypatch.setattr("mopslock._native.core", object)
     assert type(_engine.engine()) is Native
     for asked, kind in {"native": Native, "wasm": Guest}.items():
         monkeypatch.setenv("MOPSLOCK_ENGINE", asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Protocol
 
-from . import _library, _wasm
+from . import _native, _wasm
 from ._native import Native
 from .errors import EngineFailed
 
@@ -32,12 +32,12 @@ def engine() -> Engine:
     asked = os.environ.get(VARIABLE, "")
     if asked not in ("", "native", "wasm"):
         raise EngineFailed(f"mopslock: {VARIABLE}={asked}: must be native (libmopslock-core) or wasm (wasmtime)")
-    if asked == "native" or (not asked and _library.library_path().exists()):
+    if asked == "native" or (not asked and _native.library_path().exists()):
         return Native()
     if asked or _wasm.is_there():
         return _wasm.Guest()
     raise EngineFailed(
-        f"mopslock: there is no engine: neither libmopslock-core{_library.SUFFIX} nor {_wasm.MODULE} is in "
-        f"{_library.folder()}. They come with a wheel: install one, or build it: pip install ./bindings/python of a "
+        f"mopslock: there is no engine: neither libmopslock-core{_native.SUFFIX} nor {_wasm.MODULE} is in "
+        f"{_native.folder()}. They come with a wheel: install one, or build it: pip install ./bindings/python of a "
         "checkout"
     )

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from . import _code_cache, _library
-from ._library import MAX_MESSAGE
+from . import _code_cache
+from ._native import MAX_MESSAGE, folder
 from ._log import log
 from .errors import EngineFailed, Forked
 
@@ -45,7 +45,7 @@ INSTALL = "pip install 'mopslock[wasm]'"
 
 def is_there() -> bool:
     """Whether there is a module."""
-    return (_library.folder() / MODULE).exists()
+    return (folder() / MODULE).exists()
 
 
 # What wasmtime makes of the module, once in a process.
@@ -149,7 +149,7 @@ class Compiled:
 
 def _checked_module() -> tuple[bytes, str]:
     """The module and its SHA-256, which stands beside it as well."""
-    path = _library.folder() / MODULE
+    path = folder() / MODULE
     try:
         code = path.read_bytes()
         published = path.with_name(path.name + ".sha256").read_text().split()[0]
