@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 import mopslock
-from mopslock import stores
+from mopslock import _files, stores
 from mopslock._files import MOST, TEMPORARY, Root
 from mopslock._hosts import host_of
 from mopslock._mops_store import RECORD
@@ -277,7 +277,7 @@ def test_a_list_that_a_mount_comes_back_in_is_no_answer(tmp_path: Path, monkeypa
         aside.rename(root)
         return []
 
-    monkeypatch.setattr(stores, "list_files", comes_back)
+    monkeypatch.setattr(_files, "list_files", comes_back)
     with pytest.raises(Unreachable):
         store.list("n/")
 

@@ -73,27 +73,13 @@ import errno
 import functools
 import inspect
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
-from ._files import (
-    MOST,
-    TEMPORARY,
-    Blob,
-    Root,
-    create_file,
-    is_file,
-    list_files,
-    open_file,
-    overwrite_file,
-    read_file,
-    remove_file,
-    unkeepable,
-    write_file,
-)
+from . import _files
+from ._files import MOST, TEMPORARY, Blob, Root, unkeepable
 from ._mops_store import BlobStore, Mops
 from ._units import SECOND
 from ._watcher import Watcher, is_there
@@ -135,30 +121,24 @@ class Creating(Listing, Protocol):
 
 def class_of(error: BaseException) -> str:
     """The core's name for how a store failed; ``other`` if that is unknown."""
-    if isinstance(error, NotImplementedError):
-        return "unsupported"
-    for name, kind in CLASSES.items():
+    for kind, name in _BY_KIND.items():
         if isinstance(error, kind):
             return name
-    if isinstance(error, OSError):
-        if error.errno == errno.EROFS:
-            return "read_only"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return "full"
-        if isinstance(error, PermissionError):
-            return "unauthorized"
-        if isinstance(error, NotADirectoryError):
-            return "no_such_store"
-        if isinstance(error, (ConnectionError, TimeoutError)) or error.errno in _NETWORK:
-            return "unreachable"
+    if isinstance(error, OSError) and error.errno in _BY_ERRNO:
+        return _BY_ERRNO[error.errno]
     return _BY_STATUS.get(_status_of(error), "other")
 
 
-_NETWORK = {
-    getattr(errno, name)
-    for name in ("EHOSTUNREACH", "EHOSTDOWN", "ENETUNREACH", "ENETDOWN", "ETIMEDOUT", "ENOTCONN", "ESTALE")
-    if hasattr(errno, name)
-}
+_BY_KIND: dict[type[BaseException], str] = {
+    NotImplementedError: "unsupported", **{kind: name for name, kind in CLASSES.items()},
+    PermissionError: "unauthorized", NotADirectoryError: "no_such_store", ConnectionError: "unreachable",
+    TimeoutError: "unreachable",
+}  # fmt: skip
+_BY_ERRNO = {
+    errno.EROFS: "read_only", errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EHOSTUNREACH: "unreachable",
+    errno.EHOSTDOWN: "unreachable", errno.ENETUNREACH: "unreachable", errno.ENETDOWN: "unreachable",
+    errno.ETIMEDOUT: "unreachable", errno.ENOTCONN: "unreachable", errno.ESTALE: "unreachable",
+}  # fmt: skip
 _BY_STATUS = {401: "unauthorized", 403: "unauthorized", 429: "throttled", 501: "unsupported", 503: "throttled"}
 
 
@@ -196,53 +176,40 @@ def _status_of(error: BaseException | None) -> int:
     return 0
 
 
-class Memory:
+class Memory(Store, Creating):
     """A store in this process's memory, for tests. It excludes no other process."""
 
     creates = orderly = True
 
     def __init__(self) -> None:
-        self._objects: dict[str, Blob] = {}
-        self._lock = threading.Lock()
+        self._objects: dict[str, Blob] = {}  # each verb is one call of it
 
     def get(self, key: str) -> Blob | None:
-        """The object, and when it was put."""
-        with self._lock:
-            return self._objects.get(key)
+        return self._objects.get(key)
 
     def put(self, key: str, body: bytes) -> None:
-        """Puts it."""
-        with self._lock:
-            self._objects[key] = Blob(bytes(body), time.time_ns())
+        self._objects[key] = Blob(bytes(body), time.time_ns())
 
     def create(self, key: str, body: bytes) -> bool:
-        """Puts it if there is none."""
-        with self._lock:
-            if key in self._objects:
-                return False
-            self._objects[key] = Blob(bytes(body), time.time_ns())
-            return True
+        made = Blob(bytes(body), time.time_ns())
+        return self._objects.setdefault(key, made) is made
 
     def exists(self, key: str) -> bool:
-        """Whether there is one."""
-        with self._lock:
-            return key in self._objects
+        """Whether there is such an object."""
+        return key in self._objects
 
     def delete(self, key: str) -> None:
-        """Removes it, if it is there."""
-        with self._lock:
-            self._objects.pop(key, None)
+        self._objects.pop(key, None)
 
     def list(self, prefix: str) -> list[tuple[str, int]]:
-        """The keys that begin with prefix, and when they were put."""
-        with self._lock:
-            return sorted((key, blob.modified_ns) for key, blob in self._objects.items() if key.startswith(prefix))
+        objects = self._objects.copy()
+        return sorted((key, blob.modified_ns) for key, blob in objects.items() if key.startswith(prefix))
 
     def __reduce__(self) -> Any:
         raise TypeError("a Memory is this process's own: a store that processes share is a Directory, or a URL")
 
 
-class Directory:
+class Directory(Store, Creating):
     """A directory of this machine or of a network filesystem, without the Go host.
 
     ``file://`` URLs do the same in a process of their own, which no GIL can stop. Use this class to start none.
@@ -262,7 +229,7 @@ class Directory:
         return "mopslock.stores:Directory", self.root
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _open_directory, (self.root, self._root.make)
+        return functools.partial(Directory, create=self._root.make, keeper=self.keeper), (self.root,)
 
     @property
     def orderly(self) -> bool:
@@ -275,47 +242,43 @@ class Directory:
         return TICK if self._root.is_fine else SECOND
 
     def get(self, key: str) -> Blob | None:
-        """The file's beginning and its modification time."""
-        return None if unkeepable(key) else self._root.ask(read_file, self._path(key))
+        return None if unkeepable(key) else self._root.ask(_files.read_file, self._path(key))
 
     def open(self, key: str) -> BinaryIO | None:
         """The whole file."""
         if unkeepable(key):
             return None
         with contextlib.ExitStack() as opened:
-            stream = self._root.ask(lambda: (file := open_file(self._path(key))) and opened.enter_context(file))
+            stream = self._root.ask(lambda: (file := _files.open_file(self._path(key))) and opened.enter_context(file))
             opened.pop_all()
         return stream
 
     def put(self, key: str, body: bytes) -> None:
-        """Writes a temporary file beside it and renames that."""
-        self._root.write(write_file, self._path(key), body)
+        self._root.write(_files.write_file, self._path(key), body)
 
     def overwrite(self, key: str, body: bytes) -> bool:
         """As put, but makes no directory. False: the directory is gone."""
-        return self._root.ask(overwrite_file, self._path(key), body, self._root)
+        return self._root.ask(_files.overwrite_file, self._path(key), body, self._root)
 
     def create(self, key: str, body: bytes) -> bool:
-        """Writes a temporary file beside it and links that. Linking has one winner."""
-        return self._root.write(create_file, self._path(key), body)
+        return self._root.write(_files.create_file, self._path(key), body)
 
     def exists(self, key: str) -> bool:
-        """Whether there is a file."""
-        return not unkeepable(key) and self._root.ask(is_file, self._path(key))
+        """Whether there is such a file."""
+        return not unkeepable(key) and self._root.ask(_files.is_file, self._path(key))
 
     def delete(self, key: str) -> None:
         """Removes the file, and the directories that it leaves empty."""
-        self._root.ask(remove_file, self._path(key), self._root)
+        self._root.ask(_files.remove_file, self._path(key), self._root)
 
     def list_page(self, prefix: str, after: str, count: int | None) -> list[tuple[str, int]]:
         """The first keys that begin with prefix and come after a key, in order, and when they were written."""
         folder = prefix.rpartition("/")[0]
         if "/" in prefix and unkeepable(folder):
             return []
-        return self._root.look(list_files, self.root, prefix, after, count)
+        return self._root.look(_files.list_files, self.root, prefix, after, count)
 
     def list(self, prefix: str) -> Iterable[tuple[str, int]]:
-        """The keys that begin with prefix, and when they were written, from a walk of the directory."""
         return self.list_page(prefix, "", None)
 
     @property
@@ -343,10 +306,6 @@ TICK = 16_000_000
 """Nanoseconds: the coarsest step of the clock with which kernels stamp files."""
 
 
-def _open_directory(root: str, create: bool) -> Directory:
-    return Directory(root, create=create)
-
-
 OF_DIRECTORY = (
     "get", "open", "put", "overwrite", "create", "exists", "delete", "list", "list_page", "_directory_url", "creates",
     "probes", "orderly", "stamp_unit_ns", "watch",
@@ -354,7 +313,7 @@ OF_DIRECTORY = (
 """What an Fsspec on a local directory takes from a Directory."""
 
 
-class Fsspec:
+class Fsspec(Store, Listing):
     """An fsspec filesystem as a store. Keys lie below one of its paths.
 
     This class never trusts cached listings: each get reads the object itself. A local directory is a Directory. Of all
@@ -389,7 +348,6 @@ class Fsspec:
         return cls(filesystem, root)
 
     def get(self, key: str) -> bytes | None:
-        """The object."""
         self.filesystem.invalidate_cache(self._parent(key))
         try:
             body: bytes = self.filesystem.cat_file(self._path(key), start=0, end=MOST)
@@ -407,7 +365,6 @@ class Fsspec:
         return stream
 
     def put(self, key: str, body: bytes) -> None:
-        """Puts it."""
         if self._has_directories:
             self.filesystem.makedirs(self._parent(key), exist_ok=True)
         self.filesystem.pipe_file(self._path(key), body)
@@ -423,17 +380,16 @@ class Fsspec:
         return True
 
     def delete(self, key: str) -> None:
-        """Removes it."""
+        """Removes the object. A missing object is no error."""
         with contextlib.suppress(FileNotFoundError):
             self.filesystem.rm_file(self._path(key))
 
     def exists(self, key: str) -> bool:
-        """Whether there is one."""
+        """Whether there is such an object."""
         self.filesystem.invalidate_cache(self._parent(key))
         return bool(self.filesystem.isfile(self._path(key)))
 
     def list(self, prefix: str) -> list[str]:
-        """The keys that begin with prefix."""
         self.filesystem.invalidate_cache()
         folder = prefix.rpartition("/")[0]
         below = self._path(folder) if folder else self.root
