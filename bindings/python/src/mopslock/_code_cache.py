@@ -4,6 +4,8 @@ What lies there is machine code: a user who can write it runs code in our proces
 its directory belong to this user, no other user may write them, and it begins with the SHA-256 of its name and the
 rest. The digest finds damage, not an attacker: that is what owner and mode are for. A file is read whole before it is
 used, since a mapped one could change below us, or vanish from a network's file system.
+
+*Rejected:* wasmtime's own cache. It runs what is damaged, and ends the process where there can be no more threads.
 """
 
 from __future__ import annotations
@@ -22,29 +24,13 @@ MOST = 4
 DIGEST = hashlib.sha256().digest_size
 
 
-def folder() -> Path:
-    """Where they are kept. OSError: there can be no such directory that is this user's alone."""
-    cache = _users_cache()
-    if not cache.is_absolute():
-        raise FileNotFoundError("this user has no cache directory")
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        above = next(path for path in (cache, *cache.parents) if path.exists())
-        if above.stat().st_uid != 0:
-            raise PermissionError(f"{above} is another user's, and root leaves nothing there")
-    own = cache / "mopslock" / "wasmtime"
-    own.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not stat.S_ISDIR(own.lstat().st_mode) or not _is_ours(own.lstat()):
-        raise PermissionError(f"{own} is no directory that only this user may write")
-    return own
-
-
 def read(name: str) -> bytes | None:
     """A compiled module; None if there is none that can be believed."""
     try:
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        with open(os.open(folder() / name, flags), "rb") as file:
-            if not _is_ours(os.fstat(file.fileno())):
-                return None
+        path = _folder() / name
+        if not _is_ours(path.lstat(), stat.S_IFREG):
+            return None
+        with open(path, "rb") as file:
             digest, image = file.read(DIGEST), file.read()
     except (OSError, RuntimeError):
         return None
@@ -53,7 +39,7 @@ def read(name: str) -> bytes | None:
 
 def keep(name: str, image: bytes) -> Path:
     """Puts a compiled module there, whole and at once. OSError or RuntimeError: it cannot be kept."""
-    own = folder()
+    own = _folder()
     file, fresh = tempfile.mkstemp(prefix=".new-", dir=own)
     try:
         with open(file, "wb") as stream:
@@ -70,13 +56,28 @@ def keep(name: str, image: bytes) -> Path:
     return own / name
 
 
+def _folder() -> Path:
+    cache = _users_cache()
+    if not cache.is_absolute():
+        raise FileNotFoundError("this user has no cache directory")
+    above = next(path for path in (cache, *cache.parents) if path.exists())
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and above.stat().st_uid != 0:
+        raise PermissionError(f"{above} is another user's, and root leaves nothing there")
+    own = cache / "mopslock" / "wasmtime"
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _is_ours(own.lstat(), stat.S_IFDIR):
+        raise PermissionError(f"{own} is no directory that only this user may write")
+    return own
+
+
 def _digest(name: str, image: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\0" + image).digest()
 
 
-def _is_ours(about: os.stat_result) -> bool:
+def _is_ours(about: os.stat_result, kind: int) -> bool:
     """Windows has no owner here: there the user's own directory is what protects."""
-    return not hasattr(os, "geteuid") or (about.st_uid == os.geteuid() and not about.st_mode & 0o022)
+    ours = not hasattr(os, "geteuid") or (about.st_uid == os.geteuid() and not about.st_mode & 0o022)
+    return ours and stat.S_IFMT(about.st_mode) == kind
 
 
 def _users_cache() -> Path:

@@ -34,7 +34,7 @@ def engine() -> Engine:
         raise EngineFailed(f"mopslock: {VARIABLE}={asked}: must be native (libmopslock-core) or wasm (wasmtime)")
     if asked == "native" or (not asked and _native.library_path().exists()):
         return Native()
-    if asked or _wasm.is_there():
+    if asked or (_native.folder() / _wasm.MODULE).exists():
         return _wasm.Guest()
     raise EngineFailed(
         f"mopslock: there is no engine: neither libmopslock-core{_native.SUFFIX} nor {_wasm.MODULE} is in "

@@ -21,8 +21,8 @@ from functools import partial
 from typing import Any
 
 from . import _code_cache
-from ._native import MAX_MESSAGE, folder
 from ._log import log
+from ._native import MAX_MESSAGE, folder
 from .errors import EngineFailed, Forked
 
 MODULE = "mopslock.wasm"
@@ -41,11 +41,6 @@ MEMORY = 64 << 20
 
 AGAIN = "install a wheel, or build it: pip install ./bindings/python of a checkout"
 INSTALL = "pip install 'mopslock[wasm]'"
-
-
-def is_there() -> bool:
-    """Whether there is a module."""
-    return (folder() / MODULE).exists()
 
 
 # What wasmtime makes of the module, once in a process.
@@ -127,7 +122,7 @@ class Compiled:
         linker = self.wasmtime.Linker(self.engine)
         self.callbacks = []
         for item in self.module.imports:
-            callback = _Callback(partial(self._answer, _WASI.get(item.name, _nothing)))
+            callback = _Callback(partial(self._answer, _WASI.get(item.name, lambda *_: 0)))
             self.callbacks.append(callback)
             names = [part for name in (item.module, item.name) for part in (name.encode(), len(name))]
             place = ctypes.cast(linker.ptr(), ctypes.c_void_p), *names, ctypes.cast(item.type.ptr(), ctypes.c_void_p)
@@ -216,10 +211,6 @@ def _view(at: int, size: int) -> memoryview:
     return memoryview((ctypes.c_ubyte * size).from_address(at)).cast("B")
 
 
-def _nothing(*_: int) -> int:
-    return 0
-
-
 def _clock_time_get(base: int, _: int, __: int, at: int) -> int:
     ctypes.c_uint64.from_address(base + at).value = next(_ticks)
     return 0
@@ -277,15 +268,12 @@ class _Loaded:
         return self.compiled
 
     def before_fork(self) -> None:
-        """On the thread that forks."""
         self.lock.acquire()
 
     def after_fork(self) -> None:
-        """In the parent."""
         self.lock.release()
 
     def in_child(self) -> None:
-        """After a fork, in the child, while it has one thread."""
         self.lock, self.is_child = threading.RLock(), True
 
 
@@ -299,12 +287,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Guest:
-    """An instance of the module, with room for one machine."""
-
-    __slots__ = (
-        "_at", "_compiled", "_context", "_exports", "_failed", "_functions", "_handle", "_memory", "_pid", "_room",
-        "_seen", "_steps", "_store", "_trap", "_trap_at", "_values", "_values_at",
-    )  # fmt: skip
+    """An instance of the module, with room for one machine, as an Engine."""
 
     def __init__(self) -> None:
         self._failed: EngineFailed | None = None
@@ -328,13 +311,11 @@ class Guest:
         self._at = self._run("buffer") & 0xFFFFFFFF
 
     def new(self, config: bytes) -> bytes:
-        """Makes the machine, if the answer has no error."""
         answer = self._answer("new", config)
         self._handle = int.from_bytes(self._buffer()[:8], "little")
         return answer
 
     def step(self, given: bytes) -> bytes:
-        """Gives the machine an input."""
         if self._pid != os.getpid():
             raise Forked("mopslock: the engine was started before this process was forked")
         self._steps += 1
@@ -343,7 +324,6 @@ class Guest:
         return self._answer("step", given, self._handle)
 
     def drop(self) -> None:
-        """Forgets the machine. A second call, and a call in a forked child, does nothing."""
         if self._failed is None and self._pid == os.getpid():
             self._end(EngineFailed("mopslock: the machine was dropped"))
 
