@@ -76,7 +76,6 @@ def lease(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Leasin
     return Leasing(lease_request(store, name, options))
 
 
-@brief
 @spelled(LeaseOptions)
 def acquire(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Lease:
     """Acquires at once, with lease's options, and returns the Lease. Call its ``release()``, or use it in ``with``.
@@ -86,7 +85,6 @@ def acquire(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Leas
     return lease(store, name, **options).acquire()
 
 
-@brief
 @spelled(TryOptions)
 def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Lease | None:
     """Tries once, and returns None if another holds the lease. It takes lease's options except ``wait``."""
@@ -122,7 +120,6 @@ def under(name: str) -> str:
     return f"mopslock: a function under lease {name!r} calls itself, and would wait for itself"
 
 
-@brief
 @spelled(CompanionOptions)
 def accompany(text: str | None = None, **options: Unpack[CompanionOptions]) -> Companion:
     """Joins another process's lease and keeps it alive, until ``leave()`` or the end of a ``with`` block::
@@ -168,15 +165,9 @@ def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> Iterat
 
 
 def break_lease(
-    store: AnyStore,
-    name: str,
-    why: str,
-    *,
-    now: bool = False,
-    holder: str = "",
-    protocol: Protocol = "auto",
+    store: AnyStore, name: str, why: str, *, now: bool = False, holder: str = "", protocol: Protocol = "auto",
     timeout: Duration = 30.0,
-) -> Status:
+) -> Status:  # fmt: skip
     """Ends another process's lease, on the record, and returns the status of the name after that.
 
     The holder loses the lease at its next renewal, with LeaseBroken (under lastwriter LeaseReleased). On a ``file://``

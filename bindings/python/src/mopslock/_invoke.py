@@ -14,7 +14,6 @@ from . import _failure, _inside, _texts
 from ._api import ENVIRONMENT
 from ._call import Found, Step, StepFuture, WorkRequest, give_up
 from ._caller import Caller, run
-from ._frames import brief
 from ._held import Handle, logged
 from ._hosts import AnyStore
 from ._lease import AcquiredLease
@@ -65,8 +64,8 @@ class Work(AcquiredLease):
         raise TypeError("work is this process's own: give its text to the other process, which calls remote() with it")
 
 
-class Outcome:
-    """What Result and its asyncio twin have in common."""
+class Result:
+    """A result that is in the store, and stays there. Making this object has read nothing of it."""
 
     def __init__(self, call: Invocation, found: Found) -> None:
         self._call, self._found, self._pid = call, found, os.getpid()
@@ -91,17 +90,23 @@ class Outcome:
         """This call has stored it. It is also False if that is unknown."""
         return self._found.own
 
-    def _open(self) -> BinaryIO:
+    def open(self) -> BinaryIO:
+        """A stream of it, from its beginning; call it as often as you like, and close the stream. On the store of a URL
+        only a piece of it is in memory at a time. Errors, also of the stream's read(): StoreError, Vacant (another
+        process has removed it), Closed."""
         if self._pid != os.getpid():
             raise _texts.forked(self.name)
         return self._call.open()
 
-    def _read(self) -> bytes:
-        with self._open() as stream:
+    def read(self) -> bytes:
+        """All of it. Errors are those of open."""
+        with Result.open(self) as stream:
             return stream.read()
 
-    def _failure(self) -> RememberedFailure | None:
-        return _failure.load(self.name, self._read())[0] if self.failed else None
+    def failure(self) -> RememberedFailure | None:
+        """The stored failure, to raise or to look at; None if the work succeeded. Errors are those of open, and
+        Incompatible: a newer mopslock has stored it."""
+        return _failure.load(self.name, Result.read(self))[0] if self.failed else None
 
     def __reduce__(self) -> Any:
         raise TypeError("a result lies in the store: give the other process its bytes, or its key")
@@ -110,26 +115,6 @@ class Outcome:
         return f"<mopslock.Result {self.key!r}{' failed' if self.failed else ''}>"
 
 
-class Result(Outcome):
-    """A result that is in the store, and stays there. Making this object has read nothing of it."""
-
-    def open(self) -> BinaryIO:
-        """A stream of it, from its beginning; call it as often as you like, and close the stream. On the store of a URL
-        only a piece of it is in memory at a time. Errors, also of the stream's read(): StoreError, Vacant (another
-        process has removed it), Closed."""
-        return self._open()
-
-    def read(self) -> bytes:
-        """All of it. Errors are those of open."""
-        return self._read()
-
-    def failure(self) -> RememberedFailure | None:
-        """The stored failure, to raise or to look at; None if the work succeeded. Errors are those of open, and
-        Incompatible: a newer mopslock has stored it."""
-        return self._failure()
-
-
-@brief
 @spelled(InvokeOptions)
 def invoke(
     store: AnyStore, name: str, launch: Callable[[Work], WorkOutput], **options: Unpack[InvokeOptions]
@@ -198,7 +183,6 @@ def asking(
     return WorkRequest(name, terms, block.wait_ns(), block.on_waiting, memo_failures, on_loss=block.on_loss)
 
 
-@brief
 @spelled(RemoteOptions)
 def remote(
     store: AnyStore | None, lease_text: str | None, launch: Callable[[Work], WorkOutput],

@@ -20,7 +20,7 @@ from ._caller import run
 from ._frames import brief
 from ._hosts import AnyStore
 from ._inside import once
-from ._invoke import Invoking, Outcome, Run, Work, asking, content
+from ._invoke import Invoking, Result, Run, Work, asking, content
 from ._options import InvokeOptions, spelled
 from .errors import BadArgument, NoResult, Unreachable
 from .terms import Terms
@@ -150,7 +150,7 @@ def memoize(
             raise TypeError("mopslock: memoize() would keep the coroutine; use mopslock.aio.memoize()")
         if inspection.isgeneratorfunction(function):
             raise TypeError("mopslock: a generator is no result; memoize a function that returns a list")
-        memo = Memo.of(function, version, request, options)
+        memo = Memo(function, version, request, options)
 
         @brief
         @functools.wraps(function)
@@ -168,53 +168,8 @@ def memoize(
 
 def offered(memoized: Any, memo: Memo, cached: Callable[..., Any]) -> Any:
     """Adds key and cached to a memoized function. It stays a function, so it can be a method."""
-
-    def name(*args: Any, **kwargs: Any) -> str:
-        return memo.key_policy.name(args, kwargs)
-
-    memoized.key, memoized.cached = name, cached
+    memoized.key, memoized.cached = memo.key, cached
     return memoized
-
-
-class KeyPolicy:
-    """The names of one function's calls."""
-
-    def __init__(self, stem: str, signature: inspection.Signature, what: str, key: Callable[..., Any] | None) -> None:
-        self._stem, self._signature, self._what, self._key = stem, signature, what, key
-
-    @classmethod
-    def of(
-        cls, function: Callable[..., Any], prefix: str, name: str | None, version: str, key: Callable[..., Any] | None
-    ) -> KeyPolicy:
-        """BadArgument: a part is invalid, or the function has no identity and is given no name. The first call checks
-        the rest of the name, before any I/O."""
-        what = identity(function, has_key=key is not None) if name is None else name
-        for part, value in (("prefix", prefix), ("name", what), ("version", version)):
-            if not isinstance(value, str) or not value or (part == "version" and "/" in value):
-                raise BadArgument(
-                    f"mopslock: {part} {value!r}: must be text, not empty" + " and without /" * (part == "version")
-                )
-        if key is not None and not callable(key):
-            raise BadArgument(f"mopslock: key {key!r}: must be callable")
-        return cls(f"{prefix}/{what}/{version}", inspection.signature(function), what, key)
-
-    def name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """TypeError: the function does not take these arguments, or JSON cannot express them."""
-        bound = self._signature.bind(*args, **kwargs)
-        if self._key is not None:
-            known = self._key(*args, **kwargs)
-            _check(known, "what key= returned for a call", self._what)
-        else:
-            bound.apply_defaults()
-            known = {
-                name: list(value)
-                if self._signature.parameters[name].kind is inspection.Parameter.VAR_POSITIONAL
-                else value
-                for name, value in bound.arguments.items()
-            }
-            for name, value in known.items():
-                _check(value, f"argument {name}", self._what)
-        return f"{self._stem}/{hashlib.sha256(canonical(known)).hexdigest()}"
 
 
 def canonical(value: Any) -> bytes:
@@ -315,40 +270,59 @@ def _module(function: Callable[..., Any]) -> str:
 
 
 class Memo:
-    """What one memoized function stores, and how."""
+    """What one memoized function stores: under which names, and how."""
 
     def __init__(
-        self, function: Callable[..., Any], request: WorkRequest, serializer: Serializer, key_policy: KeyPolicy
+        self, function: Callable[..., Any], version: str, request: WorkRequest, options: Mapping[str, Any]
     ) -> None:
-        self.key_policy, self.serializer = key_policy, serializer
-        self._function, self._request = function, request
-
-    @classmethod
-    def of(cls, function: Callable[..., Any], version: str, request: WorkRequest, options: Mapping[str, Any]) -> Memo:
-        """By memoize's options. Errors are those of KeyPolicy.of."""
+        """BadArgument: an option is invalid, or the function has no identity and is given no name. The first call
+        checks the rest of the name, before any I/O."""
         given = {**MEMO, **options}
-        policy = KeyPolicy.of(function, given["prefix"], given["name"], version, given["key"])
-        return cls(function, request, given["serializer"], policy)
+        self._function, self._request, self._serializer = function, request, given["serializer"]
+        self._key = given["key"]
+        self._what = given["name"] if given["name"] is not None else identity(function, has_key=self._key is not None)
+        for part, value in (("prefix", given["prefix"]), ("name", self._what), ("version", version)):
+            if not isinstance(value, str) or not value or (part == "version" and "/" in value):
+                raise BadArgument(
+                    f"mopslock: {part} {value!r}: must be text, not empty" + " and without /" * (part == "version")
+                )
+        if self._key is not None and not callable(self._key):
+            raise BadArgument(f"mopslock: key {self._key!r}: must be callable")
+        self._stem, self._signature = f"{given['prefix']}/{self._what}/{version}", inspection.signature(function)
 
-    def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WorkRequest:
-        """The request of one call."""
-        return replace(self._request, name=self.key_policy.name(args, kwargs))
+    def key(self, /, *args: Any, **kwargs: Any) -> str:
+        """The name of a call. TypeError: the function does not take these arguments, or JSON cannot express them."""
+        bound = self._signature.bind(*args, **kwargs)
+        if self._key is not None:
+            known = self._key(*args, **kwargs)
+            _check(known, "what key= returned for a call", self._what)
+        else:
+            bound.apply_defaults()
+            known = {
+                name: list(value)
+                if self._signature.parameters[name].kind is inspection.Parameter.VAR_POSITIONAL
+                else value
+                for name, value in bound.arguments.items()
+            }
+            for name, value in known.items():
+                _check(value, f"argument {name}", self._what)
+        return f"{self._stem}/{hashlib.sha256(canonical(known)).hexdigest()}"
 
     async def call(self, kind: type[Work], store: AnyStore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of the function, of a thread or a task."""
-        work = Run(self.request(args, kwargs), self.keep, self.dumps)
-        name = work.request.name
+        name = self.key(*args, **kwargs)
+        work = Run(replace(self._request, name=name), self._keep, self._dumps)
         with once(name, f"mopslock: {self._function.__qualname__} calls itself with the same arguments"):
             call, found = await Invoking(kind, store, work, lambda _: self._function(*args, **kwargs)).until_found()
-            body = await kind._caller.call(Outcome(call, found)._read)
-            return self.loads(name, body, failed=found.failed)
+            body = await kind._caller.call(Result(call, found).read)
+            return self._loads(name, body, failed=found.failed)
 
     async def is_there(self, kind: type[Work], store: AnyStore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether there is a result. It looks as a remote without a lease, whose work ends before it has begun: one
         looks for what others have stored, and takes no part."""
-        caller, w, next_step = kind._caller, self.request(args, kwargs), StepFuture()
-        terms = Terms(protocol="lastwriter")
-        looks = WorkRequest(w.name, terms, memo_failures=w.memo_failures, remote=True, without_lease=True)
+        caller, next_step, name = kind._caller, StepFuture(), self.key(*args, **kwargs)
+        terms, failures = Terms(protocol="lastwriter"), self._request.memo_failures
+        looks = WorkRequest(name, terms, memo_failures=failures, remote=True, without_lease=True)
         call = (await caller.host(store)).begin_invocation(looks, next_step)
         try:
             if await caller.wait(next_step, LOOK, call.cancel) and not isinstance(next_step.result(), Found):
@@ -357,7 +331,7 @@ class Memo:
                 call.complete(next_step, well=True, body=None)
             if not await caller.wait(next_step, LOOK, call.cancel):
                 raise Unreachable(
-                    f"mopslock: the store did not say in {LOOK:g} s whether {w.name!r} has a result; try again later"
+                    f"mopslock: the store did not say in {LOOK:g} s whether {name!r} has a result; try again later"
                 )
             return isinstance(next_step.result(), Found)
         except NoResult:
@@ -365,41 +339,33 @@ class Memo:
         finally:
             call.cancel()
 
-    def dumps(self, value: Any) -> bytes:
-        """The result as it is stored."""
+    def _dumps(self, value: Any) -> bytes:
         try:
-            body = content(self.serializer.dumps(value))
+            body = content(self._serializer.dumps(value))
         except TypeError as error:
             error.args = (
                 f"mopslock: what {self._function.__qualname__} returned cannot be kept: {error}; "
-                f"return something that {self.serializer!r} takes, or give another serializer",
+                f"return something that {self._serializer!r} takes, or give another serializer",
             )
             raise
         assert isinstance(body, bytes)
         return body
 
-    def keep(self, error: BaseException) -> bytes:
+    def _keep(self, error: BaseException) -> bytes:
         """A failure as it is stored. The exception itself is only in it if the caller trusts the store with pickles."""
         pickled = b""
-        if self.serializer is PICKLE:
-            try:
+        if self._serializer is PICKLE:
+            with suppress(Exception):  # the words are stored all the same
                 pickled = PICKLE.dumps(error)
-            except Exception:  # the words are stored all the same
-                pickled = b""
         return _failure.dump(error, pickled)
 
-    def loads(self, name: str, body: bytes, *, failed: bool) -> Any:
+    def _loads(self, name: str, body: bytes, *, failed: bool) -> Any:
         """What was stored. RememberedFailure: it was a failure."""
         if not failed:
-            return self.serializer.loads(body)
+            return self._serializer.loads(body)
         failure, pickled = _failure.load(name, body)
-        raise failure from self._unpickled(pickled)
-
-    def _unpickled(self, pickled: bytes) -> BaseException | None:
-        if self.serializer is not PICKLE or not pickled:
-            return None
-        try:
-            error = PICKLE.loads(pickled)
-        except Exception:  # its class is no longer here
-            return None
-        return error if isinstance(error, BaseException) else None
+        cause: object = None
+        if self._serializer is PICKLE and pickled:
+            with suppress(Exception):  # its class is no longer here
+                cause = PICKLE.loads(pickled)
+        raise failure from cause if isinstance(cause, BaseException) else None

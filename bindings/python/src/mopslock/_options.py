@@ -1,7 +1,7 @@
 """The options that functions share. Name, type, default and meaning of each stand here or in Terms, and nowhere else.
 
 A function takes them as ``**options: Unpack[LeaseOptions]``, which type checkers and editors understand. ``spelled``
-has help() show them one by one.
+has help() show them one by one, and makes the function brief.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from ._duration import Duration, nanoseconds, waiting
+from ._frames import brief
 from ._held import OnWaiting
 from ._hosts import AnyStore
 from ._permit_request import PermitRequest
@@ -169,7 +170,8 @@ _NONE: Mapping[str, Any] = {}
 
 
 def spelled(kind: Any, defaults: Mapping[str, Any] = _NONE) -> Callable[[F], F]:
-    """Has help() show the options of a function; defaults are those of options that only it has."""
+    """Of a function that users call: help() shows its options, and tracebacks are brief. defaults are those of options
+    that only it has."""
     options = [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name, _DEFAULTS.get(name)),
@@ -182,7 +184,7 @@ def spelled(kind: Any, defaults: Mapping[str, Any] = _NONE) -> Callable[[F], F]:
         own = inspect.signature(function)
         named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
         function.__signature__ = own.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
-        return function
+        return cast("F", brief(function))
 
     return decorate
 

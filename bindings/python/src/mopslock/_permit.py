@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ._caller import run
 from ._duration import Duration, nanoseconds
-from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._lease import HeldLease, OfThread
 from ._options import RELEASE, Block, PermitOptions, TryPermitOptions, known, part, spelled
@@ -99,7 +98,6 @@ def permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[Permi
     return Permitting(shared_permit_request(store, name, capacity, options))
 
 
-@brief
 @spelled(PermitOptions)
 def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
     """Acquires at once, with permit's options, and returns the Permit. Call its ``release()``, or use it in ``with``.
@@ -109,7 +107,6 @@ def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpa
     return permit(store, name, capacity=capacity, **options).acquire()
 
 
-@brief
 @spelled(TryPermitOptions)
 def try_acquire_permit(
     store: AnyStore, name: str, *, capacity: int, **options: Unpack[TryPermitOptions]

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from . import _texts
 from ._api import ENVIRONMENT, lease
 from ._duration import Duration, nanoseconds
-from ._frames import brief
 from ._future import Bell, Future
 from ._held import Handle, again
 from ._hosts import AnyStore
@@ -70,7 +69,6 @@ class WorkOptions(WaitOptions, TermOptions, total=False):
     """lease's, but for what a loss does."""
 
 
-@brief
 @spelled(WorkOptions)
 def run(
     args: Sequence[Any], store: AnyStore, name: str, *, input: Any = None, capture_output: bool = False,  # noqa: A002
@@ -115,7 +113,6 @@ def run(
     return done
 
 
-@brief
 @spelled(WorkOptions)
 def process(
     function: Callable[..., T], store: AnyStore, name: str, *, args: Sequence[Any] = (),

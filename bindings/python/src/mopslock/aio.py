@@ -31,7 +31,7 @@ from ._duration import Duration
 from ._frames import brief
 from ._held import Use
 from ._hosts import AnyStore
-from ._invoke import Invoking, Outcome, Run, WorkOutput, asking, joining
+from ._invoke import Invoking, Run, WorkOutput, asking, joining
 from ._loop import TASK, Lost, threaded
 from ._memo import MEMO, Memo, MemoOptions, offered
 from ._options import (
@@ -184,14 +184,12 @@ class Leasing(TaskAcquiring[Lease]):
         return leased
 
 
-@brief
 @spelled(LeaseOptions)
 async def acquire(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Lease:
     """As mopslock.acquire."""
     return await lease(store, name, **options).acquire()
 
 
-@brief
 @spelled(TryOptions)
 async def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Lease | None:
     """As mopslock.try_acquire."""
@@ -201,7 +199,6 @@ async def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions])
         return None
 
 
-@brief
 @spelled(CompanionOptions)
 async def accompany(text: str | None = None, **options: Unpack[CompanionOptions]) -> Companion:
     """As mopslock.accompany: ``async with await mopslock.aio.accompany() as companion``."""
@@ -220,14 +217,12 @@ class Permitting(TaskAcquiring[Permit]):
     _kind = Permit
 
 
-@brief
 @spelled(PermitOptions)
 async def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
     """As mopslock.acquire_permit."""
     return await permit(store, name, capacity=capacity, **options).acquire()
 
 
-@brief
 @spelled(TryPermitOptions)
 async def try_acquire_permit(
     store: AnyStore, name: str, *, capacity: int, **options: Unpack[TryPermitOptions]
@@ -248,26 +243,25 @@ class Work(_invoke.Work):
     lost: Lost
 
 
-class Result(Outcome):
+class Result(_invoke.Result):
     """mopslock.Result, whose waits can be awaited."""
 
-    async def open(self) -> BinaryIO:
+    async def open(self) -> BinaryIO:  # type: ignore[override]
         """As mopslock.Result.open. Reads of the stream wait for the store: read it by asyncio.to_thread."""
-        return await asyncio.to_thread(self._open)
+        return await asyncio.to_thread(super().open)
 
-    async def read(self) -> bytes:
+    async def read(self) -> bytes:  # type: ignore[override]
         """As mopslock.Result.read."""
-        return await asyncio.to_thread(self._read)
+        return await asyncio.to_thread(super().read)
 
-    async def failure(self) -> RememberedFailure | None:
+    async def failure(self) -> RememberedFailure | None:  # type: ignore[override]
         """As mopslock.Result.failure."""
-        return await asyncio.to_thread(self._failure)
+        return await asyncio.to_thread(super().failure)
 
 
 Launch = Callable[[Work], Coroutine[Any, Any, WorkOutput]]
 
 
-@brief
 @spelled(InvokeOptions)
 async def invoke(store: AnyStore, name: str, launch: Launch, **options: Unpack[InvokeOptions]) -> Result:
     """As mopslock.invoke; launch is a coroutine function.
@@ -280,7 +274,6 @@ async def invoke(store: AnyStore, name: str, launch: Launch, **options: Unpack[I
     return Result(*await Invoking(Work, store, work, launch).until_found())
 
 
-@brief
 @spelled(RemoteOptions)
 async def remote(
     store: AnyStore | None, lease_text: str | None, launch: Launch, **options: Unpack[RemoteOptions]
@@ -315,7 +308,7 @@ def memoize(
     def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Memoized[P, R]:
         if not inspection.iscoroutinefunction(function):
             raise TypeError("mopslock: aio.memoize() decorates coroutine functions; use mopslock.memoize() for others")
-        memo = Memo.of(function, version, request, options)
+        memo = Memo(function, version, request, options)
 
         @brief
         @functools.wraps(function)
