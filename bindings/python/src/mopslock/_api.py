@@ -143,12 +143,19 @@ def accompanying(text: str | None, options: Mapping[str, Any], *, is_task: bool 
         text = os.environ.get(ENVIRONMENT)
         if not text:
             raise BadArgument(f"mopslock: there is no lease to accompany: give its text, or set {ENVIRONMENT}")
-    handle, store = Handle.parse(text), options.get("store")
-    where = handle.store if store is None else store
-    if isinstance(where, str) and store is None and "://" not in where:
-        raise BadArgument(f"mopslock: the lease lies on a store of Python's own, {where}: give that object as store=")
-    terms = Terms(**part(Terms, options), protocol="strict" if handle.protocol == "strict" else "lastwriter")
-    return CompanionRequest(where, handle.name, terms, Block.of(options, is_task=is_task), handle)
+    handle = Handle.parse(text)
+    store = store_of(handle, options.get("store"))
+    terms = Terms(**part(Terms, options), protocol=handle.protocol)
+    return CompanionRequest(store, handle.name, terms, Block.of(options, is_task=is_task), handle)
+
+
+def store_of(handle: Handle, given: AnyStore | None) -> AnyStore:
+    """The store of another process's lease: what is given, or the text's own if that is a URL."""
+    if given is None and "://" not in handle.store:
+        raise BadArgument(
+            f"mopslock: the lease lies on a store of Python's own, {handle.store}: give that object as store="
+        )
+    return handle.store if given is None else given
 
 
 def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:

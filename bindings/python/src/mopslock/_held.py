@@ -35,7 +35,7 @@ class Handle:
     acquired: datetime
     epoch: int = 0
     token: int = 0
-    protocol: str = "lastwriter"
+    protocol: Any = "lastwriter"  # as Terms has it
 
     def text(self) -> str:
         """One line of JSON, as MOPSLOCK_LEASE carries it between processes of any language."""

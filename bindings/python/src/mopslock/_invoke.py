@@ -6,12 +6,12 @@ import concurrent.futures
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from . import _failure, _inside, _texts
-from ._api import ENVIRONMENT
+from ._api import ENVIRONMENT, store_of
 from ._call import Found, Step, StepFuture, WorkRequest, give_up
 from ._caller import Caller, run
 from ._held import Handle, logged
@@ -143,8 +143,7 @@ def invoke(
     Held, WaitOver, StoreError: nothing was done. NoResult: the work has ended, and there is none. BadArgument: before
     any I/O.
     """
-    work = Run(asking("invoke", name, options))
-    return Result(*run(Invoking(Work, store, work, launch).until_found()))
+    return Result(*run(Invoking(Work, store, asking("invoke", name, options), launch).until_found()))
 
 
 @spelled(InvokeOptions)
@@ -158,16 +157,16 @@ def submit(
     """
     from ._submit import Submitted  # noqa: PLC0415 - asyncio takes a while to import
 
-    asked = Run(asking("submit", name, options))
+    request = asking("submit", name, options)
     submitted: Submitted[Result] = Submitted(id)
 
     def on_thread(work: Work) -> WorkOutput:
-        with under(work, asked.request):
+        with under(work, request):
             return launch(work)
 
     async def invoked(*, caller: Caller) -> Result:
-        begun = Invoking(Work, store, asked, lambda work: submitted.launch(lambda: on_thread(work)), caller)
-        return Result(*await begun.until_found())
+        launched = Invoking(Work, store, request, lambda work: submitted.launch(lambda: on_thread(work)), caller=caller)
+        return Result(*await launched.until_found())
 
     return submitted.begin(invoked)
 
@@ -213,83 +212,32 @@ async def joining(
     kind: type[Work], store: AnyStore | None, text: str | None, launch: Callable[[Any], Any], options: Mapping[str, Any]
 ) -> tuple[Invocation, Found] | None:
     """remote and its twin."""
-    where, request = remoting(store, text, options)
-    work = Run(request)
-    try:
-        return await Invoking(kind, where, work, launch).until_found()
-    except MopslockError as error:
-        if work.late(error):
-            return None
-        raise
-
-
-def remoting(store: AnyStore | None, text: str | None, options: Mapping[str, Any]) -> tuple[AnyStore, WorkRequest]:
-    """The beginning of remote and its twin: the store and the request."""
     known("remote", RemoteOptions, options)
     name, without_lease = options.get("name"), bool(options.get("without_lease"))
-    if text is None:
-        text = os.environ.get(ENVIRONMENT) or None
+    text = text if text is not None else os.environ.get(ENVIRONMENT) or None
     handle = Handle.parse(text) if text is not None else None
-    if handle is None and not without_lease:
+    if handle is not None:
+        if name is not None and name != handle.name:
+            raise BadArgument(f"mopslock: name {name!r}: the lease is that of {handle.name!r}")
+        name, store = handle.name, store_of(handle, store)
+    elif not without_lease:
         raise BadArgument(
             f"mopslock: there is no lease to work under: give its text, or set {ENVIRONMENT}, or say without_lease"
         )
-    if handle is None and (name is None or store is None):
+    elif name is None or store is None:
         raise BadArgument("mopslock: without a lease's text, store and name must be given")
-    if handle is not None and name is not None and name != handle.name:
-        raise BadArgument(f"mopslock: name {name!r}: the lease is that of {handle.name!r}")
-    where: AnyStore = store if store is not None else handle.store if handle is not None else ""
-    if isinstance(where, str) and store is None and "://" not in where:
-        raise BadArgument(f"mopslock: the lease lies on a store of Python's own, {where}: give that object as store=")
-    strict = handle is not None and handle.protocol == "strict"
-    terms = Terms(margin=options.get("margin"), protocol="strict" if strict else "lastwriter")
-    found = handle.name if handle is not None else name or ""
-    return where, WorkRequest(
-        found, terms, memo_failures=bool(options.get("memo_failures")), remote=True, handle=handle,
+    terms = Terms(margin=options.get("margin"), protocol=handle.protocol if handle is not None else "lastwriter")
+    request = WorkRequest(
+        name, terms, memo_failures=bool(options.get("memo_failures")), remote=True, handle=handle,
         without_lease=without_lease,
     )  # fmt: skip
-
-
-@dataclass
-class Run:
-    """What is decided between the steps of a call. Nothing here waits."""
-
-    request: WorkRequest
-    keep: Callable[[BaseException], bytes] = _failure.dump
-    """How a failure is stored."""
-    dumps: Callable[[Any], Any] = lambda output: output
-    """How the output of launch is stored."""
-    raised: BaseException | None = None
-    """The exception of launch, if the caller is to get it."""
-
-    def failed(self, held: HeldThing, error: Exception) -> tuple[bool, bytes | None]:
-        """launch has raised. Returns whether the work counts as successful all the same, and what to store."""
-        if isinstance(error, LeaseLost) and isinstance(held.failure(), LeaseLost):
-            self.raised = error if self.request.remote else None  # otherwise another process may have the result soon
-            return True, None
-        self.raised = error
-        if not self.request.memo_failures or isinstance(error, MopslockError):
-            return False, None
-        return False, self.keep(error)
-
-    @property
-    def patience(self) -> float | None:
-        """Seconds that an exception of launch waits for the next step."""
-        if self.raised is None:
+    work = Invoking(kind, store, request, launch)
+    try:
+        return await work.until_found()
+    except LeaseLost:
+        if work.raised is None:  # it came late: it has done nothing, and has nothing to do
             return None
-        return KEEPING if self.request.memo_failures else RELEASE
-
-    def judge(self, next_step: Step | BaseException) -> Step:
-        """The next step, or the exception of launch if that counts for more: there may be a result all the same."""
-        if self.raised is not None and not (isinstance(next_step, Found) and not next_step.failed):
-            raise self.raised
-        if isinstance(next_step, BaseException):
-            raise next_step
-        return next_step
-
-    def late(self, error: MopslockError) -> bool:
-        """A remote came late: it has done nothing, and has nothing to do."""
-        return isinstance(error, LeaseLost) and self.raised is None
+        raise
 
 
 def content(value: object) -> bytes | Path | None:
@@ -320,14 +268,18 @@ def under(work: W, request: WorkRequest) -> Iterator[W]:
 
 
 class Invoking:
-    """One call of a thread or a task, which gets kind for its work."""
+    """One call of a thread or a task, which gets kind for its work. keep says how a failure is stored, and dumps how
+    the output of launch is."""
 
     def __init__(
-        self, kind: type[Work], store: AnyStore, run: Run, launch: Callable[[Any], Any], caller: Caller | None = None
-    ) -> None:
+        self, kind: type[Work], store: AnyStore, request: WorkRequest, launch: Callable[[Any], Any], *,
+        caller: Caller | None = None, keep: Callable[[BaseException], bytes] = _failure.dump,
+        dumps: Callable[[Any], Any] = lambda output: output,
+    ) -> None:  # fmt: skip
         self._kind, self._caller, self._store = kind, caller or kind._caller, store
-        self._run, self._launch = run, launch
+        self._request, self._launch, self._keep, self._dumps = request, launch, keep, dumps
         self._begun = False
+        self.raised: BaseException | None = None  # by launch, if the caller is to get it
 
     async def until_found(self) -> tuple[Invocation, Found]:
         """The result. Errors are those of invoke."""
@@ -351,20 +303,26 @@ class Invoking:
 
     def _asked(self, host: OwnHost) -> WorkRequest:
         """It may wait, but not for itself. A remote waits for no other holder."""
-        request = self._run.request
+        request = self._request
         if request.remote or not request.wait_ns:
             return request
         _inside.refuse(host, request.name, request.terms.protocol, awaits=self._caller.is_task)
         return replace(request, waits=logged("the result of", request.name, request.waits))
 
     async def _next(self, call: Invocation, next_step: StepFuture) -> Step:
+        """The next step, or the exception of launch if that counts for more: there may be a result all the same."""
         came: Step | BaseException = TimeoutError()
+        keeping = KEEPING if self._request.memo_failures else RELEASE
         try:
-            if await self._caller.wait(next_step, self._run.patience, call.cancel):
+            if await self._caller.wait(next_step, keeping if self.raised is not None else None, call.cancel):
                 came = next_step.result()
         except MopslockError as error:
             came = error
-        return self._run.judge(came)
+        if self.raised is not None and not (isinstance(came, Found) and not came.failed):
+            raise self.raised
+        if isinstance(came, BaseException):
+            raise came
+        return came
 
     async def _work(self, call: Invocation, held: HeldThing, next_step: StepFuture) -> None:
         if held.failure() is not None:
@@ -372,14 +330,24 @@ class Invoking:
             return
         self._begun = True
         try:
-            request = self._run.request
+            request = self._request
             with under(self._kind(held), request) as work, self._caller.stopped(held, request.on_loss):
                 output = self._launch(work)
-                body = content(self._run.dumps(await output if self._caller.is_task else output))
+                body = content(self._dumps(await output if self._caller.is_task else output))
             if isinstance(body, Path):
                 await self._caller.call(lambda: call.complete(next_step, well=True, body=body))
             else:
                 call.complete(next_step, well=True, body=body)
         except Exception as error:
-            well, kept = self._run.failed(held, error)
+            well, kept = self._failed(held, error)
             call.complete(next_step, well=well, body=kept)
+
+    def _failed(self, held: HeldThing, error: Exception) -> tuple[bool, bytes | None]:
+        """launch has raised. Returns whether the work counts as successful all the same, and what to store."""
+        if isinstance(error, LeaseLost) and isinstance(held.failure(), LeaseLost):
+            self.raised = error if self._request.remote else None  # otherwise another process may have the result soon
+            return True, None
+        self.raised = error
+        if not self._request.memo_failures or isinstance(error, MopslockError):
+            return False, None
+        return False, self._keep(error)

@@ -20,7 +20,7 @@ from ._caller import run
 from ._frames import brief
 from ._hosts import AnyStore
 from ._inside import once
-from ._invoke import Invoking, Result, Run, Work, asking, content
+from ._invoke import Invoking, Result, Work, asking, content
 from ._options import InvokeOptions, spelled
 from .errors import BadArgument, NoResult, Unreachable
 from .terms import Terms
@@ -311,9 +311,12 @@ class Memo:
     async def call(self, kind: type[Work], store: AnyStore, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of the function, of a thread or a task."""
         name = self.key(*args, **kwargs)
-        work = Run(replace(self._request, name=name), self._keep, self._dumps)
+        request = replace(self._request, name=name)
         with once(name, f"mopslock: {self._function.__qualname__} calls itself with the same arguments"):
-            call, found = await Invoking(kind, store, work, lambda _: self._function(*args, **kwargs)).until_found()
+            work = Invoking(
+                kind, store, request, lambda _: self._function(*args, **kwargs), keep=self._keep, dumps=self._dumps
+            )
+            call, found = await work.until_found()
             body = await kind._caller.call(Result(call, found).read)
             return self._loads(name, body, failed=found.failed)
 

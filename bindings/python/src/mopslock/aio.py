@@ -31,7 +31,7 @@ from ._duration import Duration
 from ._frames import brief
 from ._held import Use
 from ._hosts import AnyStore
-from ._invoke import Invoking, Run, WorkOutput, asking, joining
+from ._invoke import Invoking, WorkOutput, asking, joining
 from ._loop import TASK, Lost, threaded
 from ._memo import MEMO, Memo, MemoOptions, offered
 from ._options import (
@@ -270,8 +270,8 @@ async def invoke(store: AnyStore, name: str, launch: Launch, **options: Unpack[I
     cancelled, or whose loop is closed, waits no more and holds nothing. If it is cancelled while launch runs, launch is
     cancelled first, and then the lease is released.
     """
-    work = Run(asking("invoke", name, options, is_task=True))
-    return Result(*await Invoking(Work, store, work, launch).until_found())
+    request = asking("invoke", name, options, is_task=True)
+    return Result(*await Invoking(Work, store, request, launch).until_found())
 
 
 @spelled(RemoteOptions)
