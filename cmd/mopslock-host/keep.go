@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -11,8 +10,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/engine"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/metrics"
 	"github.com/mopslock/mopslock/host"
@@ -39,7 +38,7 @@ ends with 64.
 Without --belief the parent hears each renewal, with the deadline until which it may rely on the lease. With it the
 parent reads the deadlines from memory.`,
 		Example: `  mopslock-host keep --parent $$ <commands >notices`,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0:
 				return exit.Usagef("keep takes no argument: commands are read from stdin")
@@ -54,7 +53,7 @@ parent reads the deadlines from memory.`,
 				}
 			}
 			if detach {
-				return a.detach(parent, file)
+				return detached(cmd.Flags(), file)
 			}
 			return a.keep(parent, file)
 		},
@@ -99,16 +98,21 @@ func openBelief(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// detach starts keep anew, and leaves it to init. The parent reaps us, and has no child.
-func (a *app) detach(parent int, belief *os.File) error {
+// detached starts keep anew with the same flags, and leaves it to init. The parent reaps us, and has no child.
+func detached(flags *pflag.FlagSet, belief *os.File) error {
 	path, err := os.Executable()
 	if err != nil {
 		return exit.Usagef("--detach: %v", err)
 	}
-	cmd := exec.Command(path, "keep", "--engine", cmp.Or(a.engine.Name, engine.Native), "--parent", strconv.Itoa(parent))
+	cmd := exec.Command(path, "keep")
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Name != "detach" && f.Name != "belief" {
+			cmd.Args = append(cmd.Args, "--"+f.Name+"="+f.Value.String())
+		}
+	})
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if belief != nil {
-		cmd.Args = append(cmd.Args, "--belief", inherits+"3")
+		cmd.Args = append(cmd.Args, "--belief="+inherits+"3")
 		cmd.ExtraFiles = []*os.File{belief}
 	}
 	cmd.SysProcAttr = ofItsOwn()
