@@ -34,8 +34,8 @@ os._exit(0)
 @pytest.mark.parametrize("protocol", ["strict", "lastwriter"])
 def test_a_lease_is_kept_beside_long_c_calls(protocol: str, calls: int, tmp_path: Path, stress: Stress) -> None:
     """Each time that a thread of ours lets go of the GIL can cost one of them. A lease is kept beside twenty in a TTL.
-    Beside twelve, as mops' own thread keeps its lease, a busy machine loses some: that is a figure. Nobody has the name
-    before it is lost."""
+    Beside twelve, as mops' own thread keeps its lease, a busy machine loses some: that is a figure, and so is any loss
+    in a short run, which shares its machine. Nobody has the name before it is lost."""
     terms: dict[str, Any] = {"protocol": protocol} | ({"fleet_expire": "none"} if protocol == "lastwriter" else {})
     seconds = stress.seconds + 3 * TTL
     code = HOLDER.format(ttl=TTL, terms=terms, root=str(tmp_path), seconds=seconds, calls=calls)
@@ -48,5 +48,5 @@ def test_a_lease_is_kept_beside_long_c_calls(protocol: str, calls: int, tmp_path
             time.sleep(TTL / 60)
         seen = json.loads(process.stdout.read())
     stress.figures(f"{calls} calls in {TTL:g} s: {seen}")
-    assert not seen["lost"] or calls == 12
+    assert not seen["lost"] or calls == 12 or not stress.long
     assert taken is None or seen["lost"]

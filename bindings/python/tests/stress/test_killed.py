@@ -22,12 +22,15 @@ import pytest
 
 import mopslock
 from stress.conftest import Stress
-from ways import SOON, WAYS, Place, ended, program, said
+from ways import SOON, WAYS, Place, ended, program, said, until
 
 TTL = 1.0
+KEEPERS = "from mopslock._own.keeper import keepers; print(json.dumps([one.pid for one in keepers()]))"
 HOLDER = """
+import json
 lease = mopslock.acquire({store}, "n", ttl={ttl}, fleet_expire={ttl}, protocol="lastwriter")
 print(lease.holder)
+{keepers}
 sys.stdin.readline()
 successor = open({seen!r}).read()
 try:
@@ -38,6 +41,18 @@ except mopslock.LeaseLost as lost:
 try: lease.release()
 except mopslock.LeaseLost: print("left alone")
 """
+
+
+def stop(process: subprocess.Popen[str], keepers: list[int]) -> None:
+    """With its keepers: they keep the leases of one that is stopped alone."""
+    for pid in (*keepers, process.pid):
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda pid=pid: ") T " in Path(f"/proc/{pid}/stat").read_text())  # type: ignore[misc]
+
+
+def go_on(process: subprocess.Popen[str], keepers: list[int]) -> None:
+    for pid in (*keepers, process.pid):
+        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -55,11 +70,15 @@ def test_a_stopped_or_killed_holder_is_followed_and_knows(way: str, tmp_path: Pa
     place.root.mkdir(exist_ok=True)  # a Directory has made it
     end = time.monotonic() + stress.seconds
     while len(took) < 2 or time.monotonic() < end:
-        with program(HOLDER.format(store=place.code, ttl=TTL, seen=str(seen))) as process:
+        with program(HOLDER.format(keepers=KEEPERS, store=place.code, ttl=TTL, seen=str(seen))) as process:
             assert said(process) == place.holder("n")
+            keepers = json.loads(said(process))
             stopped = len(took) % 2 == 1
-            process.send_signal(signal.SIGSTOP if stopped else signal.SIGKILL)
-            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if stopped:
+                stop(process, keepers)
+            else:
+                process.kill()
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             began = time.monotonic()
             expires = datetime.fromisoformat(place.record("n")["written_at"]) + timedelta(seconds=TTL)
             next_ = place.other() if len(took) % 4 < 2 else place
@@ -71,7 +90,7 @@ def test_a_stopped_or_killed_holder_is_followed_and_knows(way: str, tmp_path: Pa
                 assert process.stdin
                 process.stdin.write("\n")
                 process.stdin.flush()
-                process.send_signal(signal.SIGCONT)
+                go_on(process, keepers)
                 status, out, err = ended(process)
                 assert status == 0, err
                 reason, left = out.split("\n")[:2]
@@ -88,7 +107,7 @@ WORKER = """
 import gc, json, random
 root, way = {root!r}, {way}
 own, url = mopslock.stores.Directory(root), "file://" + root
-mopslock.inspect(own, "n"), mopslock.inspect(url, "n")  # both libraries are loaded, each with a runtime of its own
+mopslock.inspect(own, "n"), mopslock.inspect(url, "n")  # the core is loaded, and the keeper has begun
 counter = mopslock.Guarded(url, "counter")
 
 def more(old):
@@ -96,7 +115,7 @@ def more(old):
     assert token <= lease.fencing_token, "a token has gone back"
     return json.dumps([count + 1, lease.fencing_token]).encode()
 
-print("begun")
+{keepers}
 sys.stdout = open({out!r}, "a", buffering=1)
 while True:
     way = not way
@@ -123,25 +142,26 @@ def test_a_storm_of_stops_and_kills_leaves_one_holder(tmp_path: Path, stress: St
     end, done = time.monotonic() + stress.seconds, Counter[str]()
     with contextlib.ExitStack() as stack:
 
-        def begin(number: int) -> subprocess.Popen[str]:
-            code = WORKER.format(root=str(store), way=number % 2 == 0, ttl=TTL, out=str(tmp_path / f"{number}.out"))
+        def begin(number: int) -> tuple[subprocess.Popen[str], list[int]]:
+            code = WORKER.format(
+                keepers=KEEPERS, root=str(store), way=number % 2 == 0, ttl=TTL, out=str(tmp_path / f"{number}.out")
+            )
             begun = stack.enter_context(program(code, stop=stress.seconds + 2 * SOON))
-            assert said(begun) == "begun"
-            return begun
+            return begun, json.loads(said(begun))
 
         workers = [begin(number) for number in range(4)]
         while time.monotonic() < end:
             time.sleep(random.uniform(0.1, 0.5))
             victim = random.randrange(4)
             if random.random() < 0.5:
-                workers[victim].kill()
+                workers[victim][0].kill()
                 workers[victim] = begin(victim)
             else:
-                workers[victim].send_signal(signal.SIGSTOP)
+                stop(*workers[victim])
                 time.sleep(random.uniform(0.5, 1.5) * TTL)
-                workers[victim].send_signal(signal.SIGCONT)
+                go_on(*workers[victim])
             assert mopslock.inspect(store, "pool").permits <= 2
-        for worker in workers:
+        for worker, _ in workers:
             assert worker.poll() is None, worker.communicate()[1]
     counter = mopslock.Guarded(store.as_uri(), "counter")
     with mopslock.lease(store, "n", ttl=TTL, protocol="strict", wait=SOON):
