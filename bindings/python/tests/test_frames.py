@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -33,41 +32,35 @@ def check_brief(error: BaseException, name: str) -> None:
     assert error.__context__ is None, name
 
 
-def test_held_is_raised_from_one_frame_of_ours(place: Place) -> None:
-    options: Any = {"ttl": LIVES, "protocol": place.protocol}
-    store = place.store
+def calls(api: Any, store: Any, launch: Any, **options: Any) -> dict[str, Callable[[], Any]]:
+    lease = api.lease(store, "n", wait=0, **options)
+    return {
+        "enter": lease.__enter__ if api is mopslock else lease.__aenter__,
+        "acquire": lambda: api.acquire(store, "n", wait=0, **options),
+        "decorated": lambda: lease(launch)(None),
+        "invoke": lambda: api.invoke(store, "n", launch, wait=0, **options),
+        "permit": lambda: api.acquire_permit(store, "p", capacity=1, wait=0, ttl=LIVES),
+    }
 
-    async def launch(_: Any = None) -> bytes:
+
+async def test_held_is_raised_from_one_frame_of_ours(place: Place) -> None:
+    options: Any = {"ttl": LIVES, "protocol": place.protocol}
+
+    async def launch(_: Any) -> bytes:
         return b""
 
-    calls: dict[str, Callable[[], object]] = {
-        "enter": lambda: mopslock.lease(store, "n", wait=0, **options).__enter__(),
-        "acquire": lambda: mopslock.acquire(store, "n", wait=0, **options),
-        "decorated": mopslock.lease(store, "n", wait=0, **options)(lambda: None),
-        "invoke": lambda: mopslock.invoke(store, "n", lambda _: b"", wait=0, **options),
-        "oneself": lambda: mopslock.acquire(store, "n", **options),
-        "permit": lambda: mopslock.acquire_permit(store, "p", capacity=1, wait=0, ttl=LIVES),
-    }
-    awaits: dict[str, Callable[[], Any]] = {
-        "enter": lambda: aio.lease(store, "n", wait=0, **options).__aenter__(),
-        "acquire": lambda: aio.acquire(store, "n", wait=0, **options),
-        "decorated": aio.lease(store, "n", wait=0, **options)(launch),
-        "invoke": lambda: aio.invoke(store, "n", launch, wait=0, **options),
-        "permit": lambda: aio.acquire_permit(store, "p", capacity=1, wait=0, ttl=LIVES),
-    }
-
-    async def main() -> None:
-        for name, call in awaits.items():
-            with pytest.raises(mopslock.NotAcquired) as told:
-                await call()
-            check_brief(told.value, f"aio.{name}")
-
-    with mopslock.lease(store, "n", **options), mopslock.permit(store, "p", capacity=1, ttl=LIVES):
-        for name, call in calls.items():
+    ours = calls(mopslock, place.store, lambda _: b"", **options)
+    ours["oneself"] = lambda: mopslock.acquire(place.store, "n", **options)
+    theirs = calls(aio, place.store, launch, **options)
+    with mopslock.lease(place.store, "n", **options), mopslock.permit(place.store, "p", capacity=1, ttl=LIVES):
+        for name, call in ours.items():
             with pytest.raises(mopslock.NotAcquired) as told:
                 call()
             check_brief(told.value, name)
-        asyncio.run(main())
+        for name, call in theirs.items():
+            with pytest.raises(mopslock.NotAcquired) as told:
+                await call()
+            check_brief(told.value, f"aio.{name}")
 
 
 def test_what_users_code_raises_keeps_its_own_frames(place: Place) -> None:

@@ -24,44 +24,45 @@ def asked(place: Place, options: Any = None) -> dict[str, Any]:
 
 
 def enter(place: Place, **options: Any) -> None:
-    with mopslock.lease(place.store, "n", **asked(place, options)):
+    with place.api.lease(place.store, "n", **asked(place, options)):
         pass
 
 
 def call(place: Place, **options: Any) -> None:
-    mopslock.lease(place.store, "n", **asked(place, options))(lambda: None)()
+    place.api.lease(place.store, "n", **asked(place, options))(lambda: None)()
 
 
 def invoke(place: Place, **options: Any) -> None:
-    mopslock.invoke(place.store, "n", lambda _: b"", **asked(place, options))
+    place.api.invoke(place.store, "n", lambda _: b"", **asked(place, options))
 
 
 ASKING: list[Callable[..., None]] = [enter, call, invoke]
 
 
-@pytest.mark.parametrize("ask", ASKING)
-def test_a_thread_that_would_wait_for_itself_is_told_at_once(place: Place, ask: Callable[..., None]) -> None:
-    waits: list[dict[str, Any]] = [{}, {"wait": SOON}]
-    with mopslock.lease(place.store, "n", **asked(place)) as lease:
-        for wait in waits:
-            with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this thread') as told:
-                ask(place, **wait)
-            assert isinstance(told.value, mopslock.Held)
-            assert isinstance(told.value, RuntimeError)
-            assert told.value.reason == "oneself"
-        lease.check()
-    ask(place)
+def test_a_thread_that_would_wait_for_itself_is_told_at_once(place: Place) -> None:
+    """In the block of a lease, and in work."""
 
+    def told(ask: Callable[..., None], **wait: Any) -> None:
+        with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this thread') as told:
+            ask(place, **wait)
+        assert isinstance(told.value, mopslock.Held)
+        assert isinstance(told.value, RuntimeError)
+        assert told.value.reason == "oneself"
 
-def test_work_that_would_wait_for_itself_is_told_at_once(place: Place) -> None:
     def launch(work: mopslock.Work) -> bytes:
         kept.append(work)
         for ask in ASKING:
-            with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this thread'):
-                ask(place)
+            told(ask)
         return b"1"
 
     kept: list[mopslock.Work] = []
+    with mopslock.lease(place.store, "n", **asked(place)) as lease:
+        for ask in ASKING:
+            told(ask)
+            told(ask, wait=SOON)
+        lease.check()
+    for ask in ASKING[:2]:
+        ask(place)
     assert mopslock.invoke(place.store, "n", launch, **asked(place)).read() == b"1"
     for ask in ASKING:
         ask(place)
@@ -169,33 +170,28 @@ async def enter_async(place: Place, **options: Any) -> None:
         pass
 
 
-async def invoke_async(place: Place) -> None:
+async def invoke_async(place: Place) -> bytes:
     async def launch(_: aio.Work) -> bytes:
-        return b"2"
-
-    await aio.invoke(place.store, "n", launch, **asked(place))
-
-
-@pytest.mark.parametrize("ask", [enter_async, invoke_async])
-async def test_a_task_that_would_wait_for_itself_is_told_at_once(place: Place, ask: Callable[..., Any]) -> None:
-    async def launch(_: aio.Work) -> bytes:
-        with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'):
-            await ask(place)
+        for ask in (enter_async, invoke_async):
+            with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'):
+                await ask(place)
         return b"1"
 
-    async with aio.lease(place.store, "n", **asked(place)) as lease:
-        with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'):
+    return await (await aio.invoke(place.store, "n", launch, **asked(place))).read()
+
+
+async def test_a_task_that_would_wait_for_itself_is_told_at_once(place: Place) -> None:
+    for ask in (enter_async, invoke_async):
+        async with aio.lease(place.store, "n", **asked(place)) as lease:
+            with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'):
+                await ask(place)
+            with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this thread'):
+                enter(place)  # it would block the loop, and with it this task
+            lease.check()
+        with mopslock.lease(place.store, "n", **asked(place)), pytest.raises(mopslock.HeldByOneself, match="this task"):
             await ask(place)
-        with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this thread'):
-            enter(place)  # it would block the loop, and with it this task
-        lease.check()
-    with (
-        mopslock.lease(place.store, "n", **asked(place)),
-        pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'),
-    ):
-        await ask(place)
-    assert await (await aio.invoke(place.store, "n", launch, **asked(place))).read() == b"1"
-    await ask(place)
+    assert await invoke_async(place) == b"1"
+    await enter_async(place)
 
 
 async def test_a_task_or_a_thread_that_was_begun_in_the_block_is_another(place: Place) -> None:
