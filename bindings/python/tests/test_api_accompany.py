@@ -9,7 +9,8 @@ import pytest
 
 import mopslock
 from test_handle import GOLDEN
-from ways import LIVES, SOON, WAYS, Failing, Place, later, opened, stamp, until
+from ways import LIVES, SOON, WAYS, Place, later, opened, stamp, until
+from world import FakeStore
 
 HANDLE, TEXT = GOLDEN[0]
 
@@ -102,7 +103,9 @@ def test_joining_in_vain_says_why_and_writes_nothing(tmp_path: Path, way: str, r
             assert mopslock.inspect(place.store, "nightly").state == "held"
 
 
-def test_joining_what_cannot_be_read_for_a_ttl_says_unreadable(tmp_path: Path) -> None:
+def test_joining_what_cannot_be_read_for_a_ttl_says_unreadable() -> None:
+    store = FakeStore()
+    store.fail(RuntimeError("odd"))
     with pytest.raises(mopslock.NothingToJoin, match="odd") as caught:
-        mopslock.accompany(TEXT.replace(":60,", ":0.05,"), store=Failing(tmp_path, get=RuntimeError("odd")))
+        mopslock.accompany(TEXT.replace(":60,", ":0.05,"), store=store)
     assert caught.value.reason == "unreadable"

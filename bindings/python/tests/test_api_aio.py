@@ -24,7 +24,8 @@ from mopslock._units import FOREVER
 from mopslock.stores import Directory
 from mopslock.terms import Terms
 from test_handle import TEXT
-from ways import LIVES, SOON, Failing, Place, later, until
+from ways import LIVES, SOON, Place, later, until
+from world import FakeStore
 
 
 async def soon(what: Callable[[], Any]) -> None:
@@ -63,15 +64,15 @@ async def test_waiting_for_a_loss_leaves_nothing_behind(place: Place) -> None:
         assert await asyncio.gather(*waiting) == [True] * 3
 
 
-async def test_a_release_whose_caller_is_cancelled_goes_on(tmp_path: Path) -> None:
-    place = Place("own", tmp_path, Failing(tmp_path))
-    lease = await aio.acquire(place.store, "n", ttl=LIVES)
-    place.store.puts.clear()
+async def test_a_release_whose_caller_is_cancelled_goes_on() -> None:
+    store = FakeStore()
+    lease = await aio.acquire(store, "n", ttl=LIVES)
+    over = store.silence()
     task = asyncio.create_task(lease.release())
     await asyncio.sleep(0)  # until it waits for the release, which hangs
     await cancelled(task)
-    place.store.puts.set()
-    await soon(lambda: place.released("n"))
+    over.set()
+    await soon(lambda: store.holder("n") is None)
 
 
 # A loss that stops its block.

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import mopslock
-from ways import LIVES, SOON, Failing, Place, thread, until
+from ways import LIVES, SOON, Place, thread, until
+from world import FakeStore
 
 TENTH = timedelta(seconds=0.1)
 
@@ -146,21 +147,21 @@ def test_a_bad_timeout_of_release_does_nothing(either: Place) -> None:
 
 
 def test_a_release_that_takes_too_long_says_so_and_goes_on(either: Place, caplog: pytest.LogCaptureFixture) -> None:
-    store, there = Failing(either.root), Place.of("own", either.root)
+    store = FakeStore()
     options: Any = {"ttl": LIVES, "protocol": "lastwriter"}
     with either.api.lease(store, "with", **options, release_timeout=0.001):
         lease = either.api.acquire(store, "n", **options)
-        store.puts.clear()
+        over = store.silence()
         with pytest.raises(mopslock.NotReleased, match="not released in time") as caught:
             lease.release(timeout=0.001)
     assert isinstance(caught.value, TimeoutError)
     with pytest.raises(mopslock.LeaseEnded):
         lease.check()
     assert 'lease "with" was not released in time' in caplog.text
-    assert not there.released("n")
-    store.puts.set()
+    assert store.holder("n")
+    over.set()
     lease.release()
-    until(lambda: there.released("n") and there.released("with"))
+    until(lambda: store.holder("n") is store.holder("with") is None)
 
 
 # Waiting for others.

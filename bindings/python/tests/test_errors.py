@@ -18,7 +18,8 @@ from mopslock._lease import not_released
 from mopslock._own import host
 from mopslock._own.kept import fault as told
 from mopslock.errors import MopslockError
-from ways import LIVES, SOON, WAYS, Failing, Place, program, said
+from ways import LIVES, SOON, WAYS, Place, program, said
+from world import FakeStore
 
 CLASSES: dict[str, type[MopslockError]] = {
     name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, MopslockError)
@@ -148,29 +149,32 @@ FAILURES: dict[str, BaseException] = {
 }
 
 
-def throw(error: BaseException) -> None:
-    raise error
-
-
-def test_what_a_store_raises_decides_the_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_store_raises_decides_the_class(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(FAILURES) == {*errors.CLASSES, "other"}
     monkeypatch.setattr(host, "RETRY", SOON)  # so that there is no time for another try
+    store = FakeStore()
     for class_, cause in FAILURES.items():
+        store.fail(cause)
         with pytest.raises(mopslock.StoreError) as caught:
-            mopslock.inspect(Failing(tmp_path, get=cause), "n", timeout=SOON)
+            mopslock.inspect(store, "n", timeout=SOON)
         assert type(caught.value) is errors.CLASSES.get(class_, mopslock.StoreError)
         assert caught.value.__cause__ is cause
         assert str(cause) in str(caught.value)
+        if class_ in ("unauthorized", "no_such_store", "read_only", "full"):
+            store.fail(cause, "put")
+            with pytest.raises(errors.CLASSES[class_], match="not acquired") as refused:
+                mopslock.acquire(store, "n", ttl=LIVES)
+            assert vars(refused.value)["reason"] == "unusable"
     monkeypatch.setattr(host, "RETRY", 0.0)
-    store, passing = stores.Memory(), [ConnectionError("soon gone") for _ in range(2)]
-    monkeypatch.setattr(store, "get", lambda _: throw(passing.pop()) if passing else None)
-    assert mopslock.inspect(store, "n").state == "vacant"
+    passing = [ConnectionError("soon gone") for _ in range(2)]
+
+    def passes(*_: object) -> None:
+        if passing:
+            raise passing.pop()
+
+    store.fault = passes
+    assert mopslock.inspect(store, "other").state == "vacant"
     assert passing == []
-    for class_ in ("unauthorized", "no_such_store", "read_only", "full"):
-        with pytest.raises(errors.CLASSES[class_]) as refused:
-            mopslock.acquire(Failing(tmp_path, put=FAILURES[class_]), "n", ttl=LIVES)
-        assert vars(refused.value)["reason"] == "unusable"
-        assert "not acquired" in str(refused.value)
 
 
 @pytest.mark.parametrize("way", WAYS)

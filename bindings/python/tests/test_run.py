@@ -30,7 +30,8 @@ from mopslock._units import ENDLESS, SECOND
 from mopslock.errors import LeaseExpired, LeaseTaken
 from mopslock.stores import Directory, Memory
 from test_interrupts import interrupted
-from ways import LIVES, NOTICES, SOON, Failing, Place, ended, later, program, said, thread, until
+from ways import LIVES, NOTICES, SOON, Place, ended, later, program, said, thread, until
+from world import FakeStore
 
 TRAPPED = """
 trap 'echo told; exit 3' TERM
@@ -306,11 +307,11 @@ def test_the_end_of_a_lease_ends_a_function(place: Place) -> None:
     assert isinstance(work.error, mopslock.LeaseEnded)
 
 
-def test_renewals_that_fail_end_a_command_at_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Failing(tmp_path)
+def test_renewals_that_fail_end_a_command_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
     monkeypatch.setattr(_run, "LONGEST_PAUSE", _run.LOOK)
     with begun(lambda out: mopslock.run(["sh", "-c", TRAPPED], store, "n", stdout=out, ttl=30)) as work:
-        store.on_put = OSError("the store is away")
+        store.fail(OSError("the store is away"), "put")
         later(16.5)  # of the 17 s to deadline - grace
         assert work.out.readline() == "told\n"
         later(10)

@@ -8,7 +8,6 @@ import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -21,29 +20,8 @@ from mopslock._future import Future
 from mopslock._notify import tell_each
 from mopslock._own import client
 from mopslock._own import threads as own_threads
-from mopslock.stores import Directory
-from ways import LIVES, SOON, Failing, Place, later, program, said, until
-
-
-def test_threads_on_one_name_exclude_each_other_whatever_way_they_go(tmp_path: Path) -> None:
-    """Decorated functions, too: each call is a lease of its own."""
-    stores: list[Any] = [tmp_path.as_uri(), Directory(tmp_path), Directory(tmp_path)]
-    inside: list[int] = []
-    tokens: list[int] = []
-
-    def work(i: int) -> None:
-        with mopslock.lease(stores[i % 3], "n", ttl=LIVES, protocol="strict") as lease:
-            inside.append(i)
-            os.sched_yield()  # in which another could come in
-            assert inside == [i]
-            tokens.append(lease.fencing_token)
-            inside.remove(i)
-
-    with ThreadPoolExecutor(9) as pool:
-        list(pool.map(work, range(18)))
-    assert tokens == sorted(set(tokens))
-    assert len(tokens) == 18
-
+from ways import LIVES, SOON, Place, later, program, said, until
+from world import FakeStore
 
 # What a lease costs.
 
@@ -89,26 +67,21 @@ def test_hosts_of_unused_stores_cost_nothing(place: Place, monkeypatch: pytest.M
 # What others do to it.
 
 
-def test_a_store_that_hangs_on_some_names_loses_no_other(tmp_path: Path) -> None:
-    class Partly(Failing):
-        def put(self, key: str, body: bytes) -> None:
-            if key.startswith("bad"):
-                self.puts.wait(SOON)
-            super(Failing, self).put(key, body)
+def test_a_store_that_hangs_on_some_names_loses_no_other() -> None:
+    store = FakeStore()
 
-    store = Partly(tmp_path)
-    bad = [mopslock.acquire(store, f"bad{i}", ttl=LIVES, raise_if_lost=False) for i in range(12)]
-    good = [mopslock.acquire(store, f"good{i}", ttl=LIVES) for i in range(8)]
-    store.puts.clear()
+    def acquired(kind: str) -> list[mopslock.Lease]:
+        return [mopslock.acquire(store, f"{kind}{i}", ttl=LIVES, raise_if_lost=False) for i in range(12)]
+
+    bad, good = acquired("bad"), acquired("good")
+    over = store.silence("bad")
     for _ in range(4):
         later(LIVES / 3)
         until(lambda: min(lease.left for lease in good) > LIVES / 2)
-    for lease in bad:
-        assert lease.lost.wait(SOON)
+    assert all(lease.lost.wait(SOON) for lease in bad)
     for lease in good:
-        lease.check()
         lease.release()
-    store.puts.set()
+    over.set()
 
 
 def test_acquire_release_and_close_under_each_other_never_hang_or_leave_anything_held(place: Place) -> None:

@@ -35,7 +35,7 @@ from mopslock._own import host
 from mopslock._own.clock import System
 from mopslock._own.threads import shared
 from mopslock._units import SECOND
-from mopslock.stores import Blob, Directory
+from mopslock.stores import Directory
 from mopslock.terms import Terms
 
 WAYS = ("url", "own")
@@ -262,31 +262,6 @@ if "MOPSLOCK_TEST_PROTOCOL" in os.environ:
             super().__init__(**named)
     api.Terms = Terms
 """
-
-
-class Failing(Directory):
-    """A directory that raises on demand, and whose puts hang while they are told to."""
-
-    def __init__(self, root: Path, *, get: BaseException | None = None, put: BaseException | None = None) -> None:
-        super().__init__(root)
-        self.on_get, self.on_put = get, put
-        self.puts = threading.Event()
-        self.puts.set()
-
-    def get(self, key: str) -> Blob | None:
-        if self.on_get is not None:
-            raise self.on_get
-        return super().get(key)
-
-    def put(self, key: str, body: bytes) -> None:
-        self.puts.wait(SOON)
-        if self.on_put is not None:
-            raise self.on_put
-        super().put(key, body)
-
-    def overwrite(self, key: str, body: bytes) -> bool:
-        self.put(key, body)
-        return True
 
 
 def stamp(seconds: float) -> str:
