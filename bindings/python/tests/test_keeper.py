@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -284,17 +285,21 @@ def test_what_is_no_keeper_of_this_version_is_refused_before_the_first_command(
         mopslock.acquire(url, "n")
 
 
+@pytest.mark.parametrize("missing", ["there is no mopslock-host", "Resource temporarily unavailable"])
 def test_without_a_keeper_a_directory_is_kept_in_this_process(
-    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    missing: str, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And a cloud says what is missing."""
-    monkeypatch.setattr(keeper, "command", lambda: None)
+    """For want of a command, or of a process. A cloud says what is missing."""
+    if "no mopslock-host" in missing:
+        monkeypatch.setattr(keeper, "command", lambda: None)
+    else:
+        monkeypatch.setattr(subprocess, "call", mock.Mock(side_effect=OSError(errno.EAGAIN, missing)))
     monkeypatch.setattr(_hosts._hosts, "said", False)
     with alone():
         for name in "ab":
             with mopslock.lease(url + "?create=false", name, protocol="strict") as lease:
                 lease.check()
-        with pytest.raises(mopslock.EngineFailed, match="there is no mopslock-host.*install the wheel"):
+        with pytest.raises(mopslock.EngineFailed, match=f"{missing}.*install the wheel"):
             mopslock.acquire("s3://bucket", "n")
         mopslock.close()
     assert sum("in this process" in record.message for record in caplog.records) == 1

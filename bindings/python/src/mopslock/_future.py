@@ -41,6 +41,13 @@ class Future(Generic[T]):
         self._tell()  # also those that an interrupted call of this has not told
         return self._outcomes[0] is ours
 
+    def run(self, do: Callable[[], T]) -> None:
+        """Gives it what do returns or raises."""
+        try:
+            self.settle(do())
+        except Exception as error:
+            self.settle(error)
+
     def cancel(self) -> bool:
         """Gives it up. False: it was settled before."""
         return self.settle(CancelledError()) or self.cancelled()

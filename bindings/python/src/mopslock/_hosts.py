@@ -21,7 +21,7 @@ from ._own.keeper import NoKeeper, keeper
 from ._own.kept import KeptHost, opened
 from ._own.threads import shared
 from ._units import SECOND
-from .errors import BadArgument, MopslockError, NotReleased
+from .errors import BadArgument, MopslockError
 from .stores import Directory, Store
 
 AnyStore = str | os.PathLike[str] | Store
@@ -133,10 +133,7 @@ def _open(url: str, into: Future[OwnHost]) -> None:
         if opening is None or (opening.done() and not _opened(opening)):
             opening = _hosts.urls[url] = ours
     if opening is ours:
-        try:
-            ours.settle(_host_of_url(url))
-        except Exception as error:
-            ours.settle(error)
+        ours.run(lambda: _host_of_url(url))
     opening.add_done_callback(lambda done: into.settle(done.exception() or done.result()))
 
 
@@ -176,14 +173,7 @@ def _closing(host: OwnHost, deadline: float) -> Future[None]:
     over: Future[None] = Future()
 
     def run() -> None:
-        try:
-            host.close(max(0, int((deadline - time.monotonic()) * SECOND)))
-        except MopslockError as error:
-            over.settle(error)
-        except Exception as error:  # a store of the user's
-            over.settle(NotReleased(f"mopslock: {error}"))
-        else:
-            over.settle(None)
+        over.run(lambda: host.close(max(0, int((deadline - time.monotonic()) * SECOND))))
 
     def note(thread: threading.Thread | None) -> None:
         if thread is None:  # so late in the interpreter's end that no thread can begin

@@ -16,6 +16,7 @@ understands nothing more.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
@@ -195,7 +196,8 @@ class Keeper:
                     start_new_session=True, timeout=STARTING,
                 )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise EngineFailed(f"mopslock: {self.path} cannot be started: {error}; {INSTALL}") from error
+            kind = NoKeeper if getattr(error, "errno", None) in NO_PROCESS else EngineFailed
+            raise kind(f"mopslock: {self.path} cannot be started: {error}; {INSTALL}") from error
         finally:
             os.close(says)
         ready = self._next()
@@ -431,8 +433,12 @@ INSTALL = (
 )
 
 
+NO_PROCESS = (errno.EAGAIN, errno.ENOMEM, errno.ENOSYS, errno.EPERM)
+"""As where a limit or a filter of system calls lets this process have no child."""
+
+
 class NoKeeper(EngineFailed):
-    """There is no command that would be one."""
+    """There can be none here: no command, or no other process."""
 
 
 class _Current:

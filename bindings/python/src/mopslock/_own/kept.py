@@ -353,12 +353,5 @@ class KeptHost(OwnHost):
 def opened(url: str, reopen: Callable[[], AnyClient], store: Any = None) -> KeptHost:
     """A store in a keeper of this process. On a worker, since a caller can be interrupted half-way."""
     into: Future[KeptHost] = Future()
-
-    def run() -> None:
-        try:
-            into.settle(KeptHost(url, keeper(python=store is not None), reopen, store))
-        except Exception as error:
-            into.settle(error)
-
-    shared.workers.submit(run)
+    shared.workers.submit(lambda: into.run(lambda: KeptHost(url, keeper(python=store is not None), reopen, store)))
     return into.result()
