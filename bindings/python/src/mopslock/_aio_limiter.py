@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from types import TracebackType
 from typing import Any
 
-from . import _limiter, _texts
+from . import _limiter
 from ._duration import Duration, waiting
-from ._limiter import Counting, LimiterPermit, Taker
+from ._limiter import Counting, Holding, LimiterPermit, Taker
 from ._limits import PermitOwner
 from ._permit_request import PermitRequest
 from ._units import SECOND
@@ -17,8 +16,6 @@ from .errors import Full
 
 
 class TaskBell:
-    """Wakes a task that waits."""
-
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._rung = self._loop.create_future()
@@ -32,7 +29,6 @@ class TaskBell:
             self._rung.set_result(None)
 
     async def rung(self, wait_ns: int) -> None:
-        """Waits until it rings, or the wait is over."""
         over = self._loop.call_later(wait_ns / SECOND, self._set) if wait_ns > 0 else None
         try:
             if wait_ns:
@@ -42,15 +38,25 @@ class TaskBell:
                 over.cancel()
 
 
-class Taking(Taker):
-    """What Limiter and LimiterHolder have in common."""
+class LimiterPermitting:
+    """What Limiter.permit returns. Enter it as often as you like, even within itself and in many tasks."""
 
-    def permit(
-        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
-    ) -> LimiterPermitting:
-        """As mopslock.Limiter.permit, for ``async with``."""
-        _texts.encode("name", name)
-        return LimiterPermitting(self, name, PermitRequest(capacity, width, weight), waiting(wait))
+    def __init__(self, taking: Taking, *asked: Any) -> None:
+        self._taking, self._asked = taking, asked
+        self._inside: weakref.WeakKeyDictionary[Any, list[LimiterPermit]] = weakref.WeakKeyDictionary()
+
+    async def __aenter__(self) -> LimiterPermit:
+        permit = await self._taking._taken(*self._asked)
+        self._inside.setdefault(asyncio.current_task(), []).append(permit)
+        return permit
+
+    async def __aexit__(self, *how: Any) -> None:
+        if stack := self._inside.get(asyncio.current_task()):
+            stack.pop().__exit__(*how)
+
+
+class Taking(Taker[LimiterPermitting]):
+    _permitting = LimiterPermitting
 
     async def acquire(
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
@@ -68,7 +74,7 @@ class Taking(Taker):
     async def _taken(self, name: str, request: PermitRequest, wait_ns: int) -> LimiterPermit:
         if not self._engine.names:  # it takes its time to load the core
             await asyncio.to_thread(self._engine.load)
-        return await self._take(name, request, wait_ns, TaskBell())
+        return await self._take(TaskBell(), name, request, wait_ns)
 
 
 class Limiter(Taking, Counting):
@@ -114,45 +120,14 @@ class Limiter(Taking, Counting):
 
     def holder(self) -> LimiterHolder:
         """As mopslock.Limiter.holder: an owner of permits that ends when you end it, for ``async with``."""
-        return LimiterHolder(self._of.holder())
+        return LimiterHolder(self._engine)
 
 
-class LimiterHolder(Taking):
-    """mopslock.LimiterHolder, whose waits can be awaited."""
-
-    def __init__(self, holder: _limiter.LimiterHolder) -> None:
-        self._holder, self._engine = holder, holder._engine
-
-    def _owner(self) -> PermitOwner:
-        return self._holder._owner()
-
-    def down(self) -> int:
-        """As mopslock.LimiterHolder.down."""
-        return self._holder.down()
+class LimiterHolder(Taking, Holding[LimiterPermitting]):
+    """mopslock.LimiterHolder, for ``async with``, whose waits can be awaited."""
 
     async def __aenter__(self) -> Any:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self._holder.__exit__(kind, error, at)
-
-
-class LimiterPermitting:
-    """What Limiter.permit returns. Enter it as often as you like, even within itself and in many tasks."""
-
-    def __init__(self, taking: Taking, name: str, request: PermitRequest, wait_ns: int) -> None:
-        self._taking, self._asked = taking, (name, request, wait_ns)
-        self._inside: weakref.WeakKeyDictionary[Any, list[LimiterPermit]] = weakref.WeakKeyDictionary()
-
-    async def __aenter__(self) -> LimiterPermit:
-        permit = await self._taking._taken(*self._asked)
-        self._inside.setdefault(asyncio.current_task(), []).append(permit)
-        return permit
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        if stack := self._inside.get(asyncio.current_task()):
-            stack.pop().__exit__(kind, error, at)
+    async def __aexit__(self, *_: Any) -> None:
+        self._end()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from abc import ABC, abstractmethod
-from types import TracebackType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from . import _texts
 from ._caller import run
@@ -16,6 +15,8 @@ from ._limits import Engine, Grant, PermitOwner, refused
 from ._permit_request import PermitRequest
 from ._units import FOREVER, SECOND
 from .errors import Full, NotAcquired, OutOfBuckets
+
+P = TypeVar("P")
 
 
 class LimiterPermit:
@@ -56,7 +57,7 @@ class LimiterPermit:
     def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: Any) -> None:
         if self._engine.mine():
             self._engine.give_back(self._grant)
 
@@ -72,14 +73,12 @@ class LimiterPermit:
 
 
 class ThreadBell(Bell):
-    """Wakes a thread that waits."""
-
     async def rung(self, wait_ns: int) -> None:
         """Waits until it rings, or the wait is over."""
         self.wait(None if wait_ns == FOREVER else wait_ns / SECOND)
 
 
-class Taker(ABC):
+class Taker(ABC, Generic[P]):
     """What can take permits: a limiter and its holders, those of threads and those of tasks."""
 
     _engine: Engine
@@ -88,7 +87,22 @@ class Taker(ABC):
     def _owner(self) -> PermitOwner:
         """Whose the permits are."""
 
-    async def _take(self, name: str, request: PermitRequest, wait_ns: int, bell: Any) -> LimiterPermit:
+    @abstractmethod
+    def _permitting(self, *asked: Any) -> P:
+        """What permit returns."""
+
+    def permit(self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0) -> P:
+        """``weight`` permits of a name, all or none, for ``with``, of asyncio's for ``async with``. Making the object
+        takes no permits. Each block that uses it takes its own, in any thread or task.
+
+        ``wait`` is the longest to wait for room, in seconds: 0 tries once, None waits until there is room. Entering
+        raises Full, with ``held`` and ``limit``. This call raises BadArgument, and WeightExceedsLimit if weight is more
+        than capacity x width.
+        """
+        _texts.encode("name", name)
+        return self._permitting(self, name, PermitRequest(capacity, width, weight), waiting(wait))
+
+    async def _take(self, bell: Any, name: str, request: PermitRequest, wait_ns: int) -> LimiterPermit:
         engine, owner = self._engine, self._owner()
         permit = LimiterPermit(engine, grant := Grant(owner.grants, name, request), owner)
         try:
@@ -108,8 +122,10 @@ class Taker(ABC):
         raise TypeError("a limiter and its holders are this process's own; for one that processes share see permit()")
 
 
-class Counting(Taker):
+class Counting:
     """What the limiter of threads and that of tasks have in common."""
+
+    _engine: Engine
 
     def release(self, permit: LimiterPermit) -> None:
         """As permit.release(). It never waits."""
@@ -133,28 +149,52 @@ class Counting(Taker):
         return list(json.loads(found.counters)) if found is not None else []
 
 
-class Taking(Taker):
-    """What Limiter and LimiterHolder have in common."""
+class Holding(Taker[P]):
+    """What the holder of threads and that of tasks have in common."""
 
-    def permit(
-        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
-    ) -> LimiterPermitting:
-        """``weight`` permits of a name, all or none, for ``with``. Making the object takes no permits. Each block that
-        uses it takes its own, in any thread.
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._owned = engine, PermitOwner(engine, "holder")
 
-        ``wait`` is the longest to wait for room, in seconds: 0 tries once, None waits until there is room. Entering
-        raises Full, with ``held`` and ``limit``. This call raises BadArgument, and WeightExceedsLimit if weight is more
-        than capacity x width.
-        """
-        _texts.encode("name", name)
-        return LimiterPermitting(self, name, PermitRequest(capacity, width, weight), waiting(wait))
+    def _owner(self) -> PermitOwner:
+        return self._owned
+
+    def down(self) -> int:
+        """Ends it, gives back everything that it holds, and returns how many permits that were; 0 the second time."""
+        self._engine.check()
+        return self._owned.down()
+
+    def _end(self) -> None:
+        if self._engine.mine():
+            self._owned.down()
+
+
+class LimiterPermitting:
+    """What Limiter.permit returns. Enter it as often as you like, even within itself and in many threads."""
+
+    def __init__(self, taking: Taker[Any], *asked: Any) -> None:
+        self._taking, self._asked = taking, asked
+        self._inside = threading.local()
+
+    def __enter__(self) -> LimiterPermit:
+        stack = self._inside.__dict__.setdefault("entered", [])
+        permit = run(self._taking._take(ThreadBell(), *self._asked))
+        stack += [permit]  # no call, after which an interrupt could come
+        return permit
+
+    def __exit__(self, *how: Any) -> None:
+        if stack := self._inside.__dict__.get("entered"):  # otherwise a thread of the parent process entered it
+            stack.pop().__exit__(*how)
+
+
+class Taking(Taker[LimiterPermitting]):
+    _permitting = LimiterPermitting
 
     def acquire(
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
     ) -> LimiterPermit:
         """Takes permits at once. By default it waits until there is room. Full: the wait is over, and nothing is
         held."""
-        return run(self._take(name, PermitRequest(capacity, width, weight), waiting(wait), ThreadBell()))
+        return run(self._take(ThreadBell(), name, PermitRequest(capacity, width, weight), waiting(wait)))
 
     def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
         """Takes permits if there is room. Otherwise it returns None."""
@@ -209,43 +249,12 @@ class Limiter(Taking, Counting):
         return LimiterHolder(self._engine)
 
 
-class LimiterHolder(Taking):
+class LimiterHolder(Taking, Holding[LimiterPermitting]):
     """An owner of permits: for ``with``, or until ``down()``. Then everything that it holds is given back, and its
     waits raise Cancelled. If it is forgotten with permits it gives them back, and logs a warning."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._owned = PermitOwner(engine, "holder")
-
-    def _owner(self) -> PermitOwner:
-        return self._owned
-
-    def down(self) -> int:
-        """Ends it, gives back everything that it holds, and returns how many permits that were; 0 the second time."""
-        self._engine.check()
-        return self._owned.down()
 
     def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._engine.mine():
-            self._owned.down()
-
-
-class LimiterPermitting:
-    """What Limiter.permit returns. Enter it as often as you like, even within itself and in many threads."""
-
-    def __init__(self, taking: Taking, name: str, request: PermitRequest, wait_ns: int) -> None:
-        self._taking, self._asked = taking, (name, request, wait_ns)
-        self._inside = threading.local()
-
-    def __enter__(self) -> LimiterPermit:
-        stack = self._inside.__dict__.setdefault("entered", [])
-        permit = run(self._taking._take(*self._asked, ThreadBell()))
-        stack += [permit]  # no call, after which an interrupt could come
-        return permit
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if stack := self._inside.__dict__.get("entered"):  # otherwise a thread of the parent process entered it
-            stack.pop().__exit__(kind, error, at)
+    def __exit__(self, *_: Any) -> None:
+        self._end()

@@ -46,8 +46,6 @@ class Grant:
 
 
 class Name:
-    """One name: what is held, and the line of those that wait."""
-
     __slots__ = ("counters", "held", "holds", "line", "machine", "most")
 
     def __init__(self) -> None:
@@ -95,7 +93,6 @@ class PermitOwner:
         engine.check()
 
     def down(self) -> int:
-        """Ends it, and returns how many permits it held; 0 the second time."""
         self.ended = True  # before we look what it has: see Engine.attempt
         waits_first = sorted(self.grants.copy(), key=lambda grant: grant.held)  # what is freed lets none of them in
         return self._engine.give_back(*waits_first)
@@ -106,8 +103,6 @@ class PermitOwner:
 
 
 class Engine:
-    """The names of a limiter."""
-
     def __init__(self, *, fifo: bool) -> None:
         self._fifo = fifo
         self._pid = 0  # of the process that has used it first
@@ -131,7 +126,6 @@ class Engine:
         self._pid = self._pid or os.getpid()
 
     def load(self) -> None:
-        """Loads the core, as the first attempt does otherwise."""
         self.names.setdefault("", Name())
 
     def attempt(self, owner: PermitOwner, grant: Grant, tell: Callable[[], object] | None = None) -> bool:
@@ -207,7 +201,6 @@ class Engine:
                 self._inside = 0
 
     def look(self, name: str) -> Name | None:
-        """The name, if it is known."""
         _texts.encode("name", name)
         self.check()
         self.tend()
