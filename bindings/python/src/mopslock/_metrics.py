@@ -11,15 +11,14 @@ import threading
 import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple, Protocol, overload
+from typing import Any, Literal, NamedTuple, overload
 
 from ._log import log
+from ._own.clock import Clock
 from ._units import DEFAULT_TTL, SECOND
 
 
 class Family(NamedTuple):
-    """What a metric is."""
-
     type: str
     unit: str
     labels: str
@@ -32,21 +31,14 @@ ANSWERS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 SHARES = (0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 FAMILIES = {
-    "acquire.duration": Family(
-        "histogram", "s", "kind protocol outcome", "Time from a caller's question to the answer.", WAITS
-    ),
-    "handover.duration": Family(
-        "histogram", "s", "protocol from", "Time from a lease's release until a waiter holds it.", WAITS
-    ),
+    "acquire.duration": Family("histogram", "s", "kind protocol outcome",
+                               "Time from a caller's question to the answer.", WAITS),
+    "handover.duration": Family("histogram", "s", "protocol from",
+                                "Time from a lease's release until a waiter holds it.", WAITS),
     "takeovers": Family("counter", "{lease}", "protocol", "Leases taken from dead holders."),
     "renewals": Family("counter", "{renewal}", "kind protocol outcome", "Renewals by outcome."),
-    "renewal.left": Family(
-        "histogram",
-        "1",
-        "kind protocol",
-        "Share of the TTL that was left to the deadline when a renewal's answer came.",
-        SHARES,
-    ),
+    "renewal.left": Family("histogram", "1", "kind protocol",
+                           "Share of the TTL that was left to the deadline when a renewal's answer came.", SHARES),
     "losses": Family("counter", "{loss}", "kind protocol reason", "Losses of what was held, by reason."),
     "requests": Family("counter", "{request}", "verb outcome", "Requests to the store by verb and outcome."),
     "request.duration": Family("histogram", "s", "verb", "Time that requests to the store took.", ANSWERS),
@@ -55,10 +47,7 @@ FAMILIES = {
     "permits.held": Family("gauge", "{permit}", "", "Permits held, by their weights."),
     "sessions": Family("gauge", "{session}", "", "Sessions in force."),
     "waiters": Family("gauge", "{waiter}", "kind", "Callers that have asked and have no answer yet."),
-}
-
-
-GAUGES = [name for name, family in FAMILIES.items() if family.type == "gauge"]
+}  # fmt: skip
 
 
 class Registry:
@@ -70,7 +59,6 @@ class Registry:
         self.meters: weakref.WeakSet[Meter] = weakref.WeakSet()
 
     def count(self, name: str, *labels: str) -> None:
-        """One more."""
         with self._lock:
             values = self._values[name]
             values[labels] = values.get(labels, 0) + 1
@@ -107,8 +95,9 @@ class Registry:
     def _now(self) -> dict[str, dict[tuple[str, ...], Any]]:
         """A gauge is what the meters have at this moment. What had it before is 0."""
         with self._lock:
-            for name in GAUGES:
-                self._values[name] = dict.fromkeys(self._values[name], 0)
+            for name, family in FAMILIES.items():
+                if family.type == "gauge":
+                    self._values[name] = dict.fromkeys(self._values[name], 0)
             for meter in list(self.meters):
                 for name, labels, n in meter.now():
                     self._values[name][labels] = self._values[name].get(labels, 0) + n
@@ -221,13 +210,6 @@ ANSWERS_ARE = {"held", "launch", "found", "refused", "absent", "cannot_maintain"
 """Notices that answer a caller. The first one counts; of an invocation held is none."""
 
 
-class Clock(Protocol):
-    """A client's."""
-
-    def mono(self) -> int:
-        """Nanoseconds."""
-
-
 class _Counted:
     """What was asked for, and is held; or a session."""
 
@@ -247,7 +229,6 @@ class _Counted:
         self.is_held = False
 
     def now(self) -> Iterator[tuple[str, tuple[str, ...], int]]:
-        """What it adds to the gauges."""
         if self.begun is not None:
             yield "waiters", (self.kind,), 1
         if not self.is_held:
@@ -264,7 +245,6 @@ class Meter:
     """What one client does. It is called under the client's lock."""
 
     def __init__(self, clock: Clock, *, renewals: bool = True) -> None:
-        """A keeper counts renewals itself."""
         self._clock, self._renewals = clock, renewals
         self._counted: dict[int, _Counted] = {}  # claims, and sessions by their negative numbers
         self._sent: dict[int, int] = {}  # requests, and when
@@ -277,7 +257,6 @@ class Meter:
             yield from one.now()
 
     def asked(self, number: int, command: dict[str, Any], terms: dict[str, Any]) -> None:
-        """A claim begins."""
         if command["kind"] in ASKS:
             kind, holds = ASKS[command["kind"]]
             weight, now = command.get("weight", 1), self._clock.mono()
@@ -342,7 +321,6 @@ class Meter:
         self._sent.clear()
 
     def sent(self, action: dict[str, Any]) -> None:
-        """A request begins."""
         self._sent[action["request"]] = self._clock.mono()
 
     def answered(self, action: dict[str, Any], answer: dict[str, Any]) -> None:

@@ -64,7 +64,6 @@ class Mops:
         return store
 
     def keeper_terms(self) -> tuple[str, str]:
-        """How a keeper makes it."""
         return "mopslock.stores:Mops.of_uri", self.root
 
     def get(self, key: str) -> bytes | None:
@@ -79,11 +78,9 @@ class Mops:
         return stream.getvalue()
 
     def put(self, key: str, body: bytes) -> None:
-        """Puts it."""
         self.blobs.putbytes(self.blobs.join(self.root, *key.split("/")), body, type_hint=RECORD)
 
     def exists(self, key: str) -> bool:
-        """Whether there is one."""
         return self.blobs.exists(self.blobs.join(self.root, *key.split("/")))
 
     def __repr__(self) -> str:

@@ -30,6 +30,7 @@ data: the child may maintain, add or release its copy, as any other process may.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -38,26 +39,16 @@ from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
+from .. import errors
 from .._duration import nanoseconds
 from .._log import log
 from .._mops_store import lookup
 from .._own.verbs import looked_at
 from .._units import FOREVER, SECOND
-from ..errors import (
-    BadArgument,
-    Held,
-    MopslockError,
-    NoSuchStore,
-    ReadOnly,
-    StoreError,
-    StoreFull,
-    Unauthorized,
-    WaitOver,
-)
+from . import _leases
 from ._engine import LEASE_DIRNAME, RECORD, Engine, Place, engine
-from ._errors import CannotMaintainLease, LeaseLostError, translated
 from ._keeping import add_lease_to_maintenance_daemon
-from ._leases import Claim, Lease, LeaseAcquired, RemoteLease, patience, wait
+from ._leases import CannotMaintainLease, Claim, Lease, LeaseAcquired, LeaseLostError, RemoteLease, translated, wait
 
 EMPTY_READS = 5
 RETRY = 0.2
@@ -66,7 +57,7 @@ RETRY = 0.2
 JOIN = 88.0
 """Seconds for which a remote tries to read the record that it is to keep alive."""
 
-_PERMANENT = (Unauthorized, NoSuchStore, ReadOnly, StoreFull)
+_PERMANENT = (errors.Unauthorized, errors.NoSuchStore, errors.ReadOnly, errors.StoreFull)
 _PASSING = ("other", "unreachable", "throttled")
 
 
@@ -91,22 +82,22 @@ def acquire(
         if not isinstance(duration, timedelta) and not (what == "block" and duration is None):
             raise TypeError(f"mopslock: {what} {duration!r}: must be a timedelta")
     if expire <= timedelta(0):
-        raise BadArgument(f"mopslock: expire {expire}: must be above 0")
+        raise errors.BadArgument(f"mopslock: expire {expire}: must be above 0")
     if acquire_margin < timedelta(0):
-        raise BadArgument(f"mopslock: acquire_margin {acquire_margin}: must not be negative")
+        raise errors.BadArgument(f"mopslock: acquire_margin {acquire_margin}: must not be negative")
     if acquire_margin * 2 > expire:
-        raise BadArgument(f"mopslock: acquire_margin {acquire_margin}: must be at most half of expire {expire}")
+        raise errors.BadArgument(f"mopslock: acquire_margin {acquire_margin}: must be at most half of expire {expire}")
     wait_ns = FOREVER if block is None else nanoseconds("block", max(block, timedelta(0)))
     on = engine()
-    until = on.clock.mono() + int(patience(expire.total_seconds()) * SECOND)
+    until = on.clock.mono() + int(_leases.patience(expire.total_seconds()) * SECOND)
     while True:
         try:
             return _acquire(on, lease_dir_uri, expire.total_seconds(), acquire_margin.total_seconds(), wait_ns)
-        except Held:
+        except errors.Held:
             return None
         except _PERMANENT:
             raise
-        except (StoreError, WaitOver) as error:
+        except (errors.StoreError, errors.WaitOver) as error:
             if on.clock.mono() >= until:
                 raise
             log.warning("mopslock: lease %s: tried again: %s", lease_dir_uri, error)
@@ -143,9 +134,9 @@ def make_remote_lease_writer(lease_dir_uri: str, expected_writer_id: str = "") -
         joined = lease.join(on)
         wait(joined.settled, None)
         joined.settled.result()
-    except BadArgument as error:
+    except errors.BadArgument as error:
         raise CannotMaintainLease(f"{error} ({lease_dir_uri})", reason="no_expiry") from error
-    except MopslockError as error:
+    except errors.MopslockError as error:
         raise translated(error, lease_dir_uri) from joined.cause
     except BaseException:
         if not joined.settled.cancel():
@@ -159,7 +150,7 @@ def _particulars(on: Engine, lease_dir_uri: str, writer_id: str) -> tuple[str, f
     """Which holder to join, and with which TTL. The machine made from these reads and judges by itself."""
     try:
         place = on.place(lease_dir_uri)
-    except BadArgument as error:
+    except errors.BadArgument as error:
         raise _cannot(lease_dir_uri, "unreadable", str(error)) from error
     until, pause = on.clock.mono() + int(JOIN * SECOND), RETRY
     while True:
@@ -190,13 +181,12 @@ def _cannot(uri: str, reason: str, why: str) -> CannotMaintainLease:
 
 def maintain_to_release(acquired_lease: LeaseAcquired) -> Callable[[], None]:
     """Keeps a lease alive, unless mops is configured not to, and returns the function that releases it."""
-    try:
+    with contextlib.suppress(ImportError):
         from thds.mops.pure.core.lease.maintain import MAINTAIN_LEASES  # noqa: PLC0415 - mops may be missing
-    except ImportError:
-        wanted = True
-    else:
-        wanted = MAINTAIN_LEASES()
-    return add_lease_to_maintenance_daemon(acquired_lease) if wanted else acquired_lease.release
+
+        if not MAINTAIN_LEASES():
+            return acquired_lease.release
+    return add_lease_to_maintenance_daemon(acquired_lease)
 
 
 def lease_uri_for(memo_uri: str) -> str:
@@ -227,20 +217,19 @@ def _read(place: Place) -> dict[str, Any] | None:
         time.sleep(RETRY / 10)
     record = json.loads(body)
     if not isinstance(record, dict):
-        raise MopslockError(f"mopslock: the record of {place.uri} is no JSON object")
+        raise errors.MopslockError(f"mopslock: the record of {place.uri} is no JSON object")
     return record
 
 
 # In mops' place.
 
 _OURS: dict[str, Callable[..., Any]] = {
-    "acquire": acquire,
-    "add_lease_to_maintenance_daemon": add_lease_to_maintenance_daemon,
-    "lease_uri_for": lease_uri_for,
-    "maintain_to_release": maintain_to_release,
-    "make_remote_lease_writer": make_remote_lease_writer,
-    "read_lease": read_lease,
-}
+    ours.__name__: ours
+    for ours in (
+        acquire, add_lease_to_maintenance_daemon, lease_uri_for, maintain_to_release, make_remote_lease_writer,
+        read_lease,
+    )
+}  # fmt: skip
 _replaced: list[tuple[ModuleType, str, Any]] = []
 
 
@@ -273,16 +262,7 @@ def uninstall() -> None:
 
 
 __all__ = [
-    "LEASE_DIRNAME",
-    "CannotMaintainLease",
-    "LeaseAcquired",
-    "LeaseLostError",
-    "acquire",
-    "add_lease_to_maintenance_daemon",
-    "install",
-    "lease_uri_for",
-    "maintain_to_release",
-    "make_remote_lease_writer",
-    "read_lease",
-    "uninstall",
-]
+    "LEASE_DIRNAME", "CannotMaintainLease", "LeaseAcquired", "LeaseLostError", "acquire",
+    "add_lease_to_maintenance_daemon", "install", "lease_uri_for", "maintain_to_release", "make_remote_lease_writer",
+    "read_lease", "uninstall",
+]  # fmt: skip

@@ -94,7 +94,6 @@ class Engine:
         return found
 
     def after(self, seconds: float, do: Callable[[], object]) -> None:
-        """Has something done when so many seconds have passed."""
         self._share.expect(Timer(self.clock, self.clock.mono() + int(seconds * SECOND), lambda: self._share.soon(do)))
 
 
@@ -136,11 +135,9 @@ class Record:
         self._mops = stores.Mops(blobs, lease_dir_uri)
 
     def get(self) -> bytes | stores.Blob | None:
-        """As a store's."""
         return self._mops.get(RECORD)
 
     def put(self, body: bytes) -> None:
-        """As a store's."""
         self._mops.put(RECORD, body)
 
 
@@ -173,7 +170,6 @@ class _Records:
         self._numbers = itertools.count(1)
 
     def add(self, record: Record) -> str:
-        """Its number."""
         number = str(next(self._numbers))
         self._records[number] = record
         return number
@@ -186,8 +182,6 @@ class _Records:
 
 
 class _Current:
-    """The engine of this process."""
-
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.engine: Engine | None = None

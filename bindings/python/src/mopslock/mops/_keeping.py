@@ -7,21 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from .. import errors
 from .._future import Future
 from .._log import log
 from .._units import SECOND
-from ..errors import (
-    LeaseExpired,
-    LeaseReleased,
-    LeaseTaken,
-    LeaseUnreachable,
-    MopslockError,
-    NothingToJoin,
-    NotReleased,
-)
 from ._engine import Engine, engine
-from ._errors import FINAL
-from ._leases import RELEASE_WAIT, Claim, Lease, LeaseAcquired, RemoteLease, awaited, wait
+from ._leases import FINAL, RELEASE_WAIT, Claim, Lease, LeaseAcquired, RemoteLease, awaited, wait
 
 
 def add_lease_to_maintenance_daemon(lease_acq: LeaseAcquired) -> Callable[[], None]:
@@ -52,20 +43,16 @@ def add_lease_to_maintenance_daemon(lease_acq: LeaseAcquired) -> Callable[[], No
 class Releaser(ABC):
     """Ends the maintenance of a lease, and releases it. It is called without arguments."""
 
-    lease: Any
-
-    def __init__(self, on: Engine) -> None:
-        self.on = on
+    def __init__(self, on: Engine, lease: Any) -> None:
+        self.on, self.lease = on, lease
         self.lock = threading.RLock()
         self.stopped = False
 
     @abstractmethod
-    def begin(self) -> None:
-        """Has it kept alive."""
+    def begin(self) -> None: ...
 
     @abstractmethod
-    def end(self) -> None:
-        """Stops, and releases."""
+    def end(self) -> None: ...
 
     def __call__(self) -> None:
         if self.on is not engine():
@@ -85,22 +72,15 @@ class Releaser(ABC):
             del self.on.kept[key]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (releaser_elsewhere, (self.lease,))
-
-
-def releaser_elsewhere(lease: LeaseAcquired) -> Any:
-    """A releaser in another process: nothing is maintained there, and either may release."""
-    return lease.release
+        """In another process nothing is maintained, and either may release."""
+        return getattr, (self.lease, "release")
 
 
 class OwnReleaser(Releaser):
     """A lease of ours, kept by the claim that acquired or joined it, or by one that comes back to it."""
 
-    lease: Lease
-
     def __init__(self, on: Engine, lease: Lease) -> None:
-        super().__init__(on)
-        self.lease = lease
+        super().__init__(on, lease)
         self._kept_by: Claim | None = None
         self._joining: Claim | None = None  # in a keeper
         self._left: list[Future[None]] = []  # what has kept it before: a put of theirs may be in flight
@@ -138,14 +118,14 @@ class OwnReleaser(Releaser):
                 here.leave()
                 self._left.append(here.over)
 
-    def _ended(self, claim: Claim, failure: MopslockError) -> None:
+    def _ended(self, claim: Claim, failure: errors.MopslockError) -> None:
         """On the notifier's thread. A lease is given up only if another has taken or released it."""
         with self.lock:
             if self.stopped or claim is not self._kept_by:
                 return
-            if isinstance(failure, (LeaseUnreachable, LeaseExpired)):
+            if isinstance(failure, (errors.LeaseUnreachable, errors.LeaseExpired)):
                 self.begin()
-            elif isinstance(failure, NothingToJoin) and failure.reason == "unreadable":
+            elif isinstance(failure, errors.NothingToJoin) and failure.reason == "unreadable":
                 self._later(failure)
             else:
                 log.error(
@@ -153,8 +133,7 @@ class OwnReleaser(Releaser):
                     self.lease.lease_dir_uri, failure,
                 )  # fmt: skip
 
-    def _later(self, failure: MopslockError) -> None:
-        """The store cannot be used just now."""
+    def _later(self, failure: errors.MopslockError) -> None:
         if not self._told:
             self._told = True
             log.warning("mopslock: lease %s: tried again every third of expire: %s", self.lease.lease_dir_uri, failure)
@@ -190,8 +169,8 @@ class OwnReleaser(Releaser):
     def _after(self, claim: Claim, over: Future[None], ended: Future[None]) -> None:
         """It has released, or left, or was lost before."""
         failure = over.exception()
-        released = claim.guarded and failure is None
-        if released or isinstance(self.lease, RemoteLease) or isinstance(failure, (LeaseTaken, LeaseReleased)):
+        free = isinstance(failure, (errors.LeaseTaken, errors.LeaseReleased)) or (claim.guarded and failure is None)
+        if free or isinstance(self.lease, RemoteLease):
             ended.settle(None)
             return
         self.lease.begin_release(self.on).add_done_callback(lambda over: ended.settle(over.exception()))
@@ -203,8 +182,7 @@ class ForeignReleaser(Releaser):
     """A lease that is not ours: mops' own, or a user's object."""
 
     def __init__(self, on: Engine, lease: LeaseAcquired) -> None:
-        super().__init__(on)
-        self.lease = lease
+        super().__init__(on, lease)
         self._verbs = threading.Lock()  # held while maintain or release runs
         self._good = on.clock.mono()
 
@@ -245,7 +223,7 @@ class ForeignReleaser(Releaser):
                 self._verbs.release()
             return
         self.on.submit(self._release_late)
-        raise NotReleased(f"mopslock: {self.lease!r} is not released yet: its renewal has not come back")
+        raise errors.NotReleased(f"mopslock: {self.lease!r} is not released yet: its renewal has not come back")
 
     def _release_late(self) -> None:
         with self._verbs:

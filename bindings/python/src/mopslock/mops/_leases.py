@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .._duration import nanoseconds
 from .._future import Future
@@ -18,9 +18,20 @@ from .._own import claims
 from .._own.host import OwnHost
 from .._own.verbs import Action, Event
 from .._units import SECOND
-from ..errors import LeaseLost, LeaseTaken, MopslockError, NotReleased, Unreachable, error_class
+from ..errors import LeaseLost, LeaseTaken, MopslockError, NothingToJoin, NotReleased, Unreachable, error_class
 from ._engine import Engine, Place, engine
-from ._errors import CannotMaintainLease, translated
+
+if TYPE_CHECKING:
+
+    class _TheirCannot(ValueError): ...
+
+    class _TheirLost(ValueError): ...
+else:
+    try:
+        from thds.mops.pure.core.lease.maintain import CannotMaintainLease as _TheirCannot
+        from thds.mops.pure.core.lease.maintain import LeaseLostError as _TheirLost
+    except ImportError:
+        _TheirCannot = _TheirLost = ValueError
 
 PATIENCE = 10.0
 """Seconds, and never more than a third of expire: how long a failing store is tried before its error is raised."""
@@ -72,7 +83,6 @@ class Claim(claims.Lease):
         self.settled.settle(self)
 
     def contact_lost(self, action: Action) -> None:
-        """It has joined, and tries on."""
         super().contact_lost(action)
         self.settled.settle(self)
 
@@ -206,17 +216,14 @@ class Lease:
         return self._place[1]
 
     def begin_release(self, on: Engine) -> Future[None]:
-        """Releases it, whichever process has acquired it."""
         released = Claim(self.place(on), guarded=True)
         return released.begin("release", self.expire_s, self.acquire_margin_s, holder=self.writer_id, role="owner").over
 
     def renew(self, on: Engine) -> Claim:
-        """A claim that renews it once."""
         renewal = Claim(self.place(on), guarded=False, once=True)
         return renewal.begin("resume", self.expire_s, self.acquire_margin_s, holder=self.writer_id, role=self.role)
 
     def join(self, on: Engine, kept: tuple[OwnHost, str] | None = None) -> Claim:
-        """A claim that joins it."""
         companion = Claim(self.place(on), guarded=False, kept=kept)
         return companion.begin("accompany", self.expire_s, self.acquire_margin_s, holder=self.writer_id, role=self.role)
 
@@ -238,7 +245,6 @@ class Lease:
             on.after(after, lambda: self.begin_release(on))
 
     def noted(self, body: bytes) -> None:
-        """What the record says of it."""
         if body:
             record = json.loads(body)
             self.write_count = record["write_count"]
@@ -254,7 +260,6 @@ class RemoteLease(Lease):
 
     @property
     def writer_name(self) -> str:
-        """What its records say beside the holder's id."""
         return "remote"
 
     def release(self) -> None:
@@ -262,7 +267,6 @@ class RemoteLease(Lease):
 
 
 def gave_up(renewal: Claim, uri: str) -> MopslockError:
-    """Why there was no renewal."""
     if renewal.failing:
         return error_class(renewal.failing)(
             f"mopslock: lease {uri} could not be renewed ({renewal.failing}): {renewal.cause!r}; try again"
@@ -297,5 +301,43 @@ def wait(over: Future[Any], seconds: float | None) -> bool:
 
 
 def patience(expire_s: float) -> float:
-    """Seconds for which a failing store is tried."""
     return min(PATIENCE, expire_s / 3)
+
+
+# mops' two exceptions. If mops is installed, ours are subclasses of its own: code that catches theirs catches ours.
+
+
+class CannotMaintainLease(NothingToJoin, _TheirCannot):
+    """There is nothing to keep alive. ``reason`` is ``absent``, ``no_expiry``, ``never_acquired`` or ``unreadable``."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _portable(self, _TheirCannot)
+
+
+class LeaseLostError(LeaseLost, _TheirLost):
+    """The lease is another's, or was released. ``reason`` is ``taken`` or ``released``; ``seen`` the record."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _portable(self, _TheirLost)
+
+
+def _portable(error: Exception, theirs: type[Exception]) -> tuple[Any, ...]:
+    """A remote of mops hands its exception to an orchestrator, which may know only mops' own."""
+    if theirs is ValueError:
+        return (type(error), error.args, error.__dict__)
+    return (theirs, error.args)
+
+
+FINAL: tuple[type[Exception], ...] = (LeaseLost, NothingToJoin)
+"""What a renewal may raise that no other renewal will mend."""
+if _TheirLost is not ValueError:
+    FINAL = (*FINAL, _TheirCannot, _TheirLost)
+
+
+def translated(error: BaseException, uri: str) -> BaseException:
+    """The core's word for it in mops' classes; whatever mops has no class for stays as it is."""
+    if isinstance(error, LeaseLost):
+        return LeaseLostError(f"{error} ({uri})", reason=error.reason, seen=error.seen)
+    if isinstance(error, NothingToJoin):
+        return CannotMaintainLease(f"{error} ({uri})", reason=error.reason)
+    return error
