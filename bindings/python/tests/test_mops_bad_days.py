@@ -16,6 +16,7 @@ from mopslock._future import Future
 from mopslock._units import SECOND
 from mopslock.errors import NotReleased, StoreError, Unauthorized, Unreachable
 from mopslock.mops import _engine, _keeping, _leases
+from mopslock.stores import Mops
 from world import Blobs, World, stamp
 
 URI = "world://memo/n"
@@ -58,7 +59,7 @@ def fleet(world: World, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.setattr(_engine._current, "engine", fleet.here)
     monkeypatch.setattr(_engine, "lookup", lambda uri: Blobs(world.store))
     monkeypatch.setattr(mops, "lookup", lambda uri: Blobs(world.store))
-    monkeypatch.setattr(_engine, "_store", lambda uri: _engine.Record(Blobs(world.store), uri))
+    monkeypatch.setattr(_engine, "_store", lambda uri: Mops(Blobs(world.store), uri))
     monkeypatch.setattr(mops, "time", SimpleNamespace(sleep=world.run))
     monkeypatch.setattr(mops, "wait", wait)
     monkeypatch.setattr(_leases, "wait", wait)

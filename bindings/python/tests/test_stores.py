@@ -25,7 +25,6 @@ import mopslock
 from mopslock import _files, stores
 from mopslock._files import MOST, TEMPORARY, Root
 from mopslock._hosts import host_of
-from mopslock._mops_store import RECORD
 from mopslock._own.verbs import attempt
 from mopslock.errors import CLASSES, BadArgument, NoSuchStore, StoreError, Throttled, Unauthorized, Unreachable, Vacant
 from world import Blobs, FakeStore
@@ -407,7 +406,7 @@ def test_records_are_put_with_their_content_type() -> None:
     blobs = Blobs(FakeStore())
     store = stores.Mops(blobs, "adls://a/c")
     store.put("n/lock.json", b"1")
-    assert blobs.hints == {RECORD}
+    assert blobs.hints == {stores.RECORD}
     assert [*blobs.store.objects] == ["adls://a/c/n/lock.json"]
     blobs.store.fail(FileNotFoundError())
     with pytest.raises(FileNotFoundError):

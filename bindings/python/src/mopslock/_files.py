@@ -194,7 +194,6 @@ def unkeepable(key: str) -> str:
 
 
 def read_file(path: str) -> Blob | None:
-    """A record's file, or None if there is none."""
     if (found := _open_regular(path)) is None:
         return None
     file, about = found
@@ -208,7 +207,6 @@ def read_file(path: str) -> Blob | None:
 
 
 def open_file(path: str) -> BinaryIO | None:
-    """A file's stream, or None if there is none."""
     found = _open_regular(path)
     return None if found is None else os.fdopen(found[0], "rb")
 
@@ -316,7 +314,6 @@ def remove_file(path: str, root: Root) -> None:
 
 
 def list_files(root: str, prefix: str, after: str, count: int | None) -> list[tuple[str, int]]:
-    """The first keys that begin with prefix and come after a key, in their order, and when each was written."""
     return list(islice(_files_below(root, prefix.rpartition("/")[0], prefix, after), count))
 
 

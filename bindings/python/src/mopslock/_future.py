@@ -53,11 +53,9 @@ class Future(Generic[T]):
         return self.settle(CancelledError()) or self.cancelled()
 
     def done(self) -> bool:
-        """Whether it was settled or cancelled."""
         return bool(self._outcomes)
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled."""
         return isinstance(self.exception(), CancelledError)
 
     def exception(self) -> BaseException | None:

@@ -63,8 +63,7 @@ class Key:
         self.folder = folder
         self.next = self.path[len(folder) :].lstrip(os.sep).partition(os.sep)[0]
 
-    def is_below(self) -> bool:
-        """Its folder is not there yet."""
+    def is_below(self) -> bool:  # its folder is not there yet
         return self.folder != os.path.dirname(self.path)
 
 
@@ -88,15 +87,12 @@ class Watcher:
             self._keys.append(key)
             if self._thread is None and not self._ending:
                 atexit.register(self._end)
-                begin_thread(self._run, "mopslock-watcher", self._note)
+                begin_thread(self._run, "mopslock-watcher", functools.partial(setattr, self, "_thread"))
         if self._thread is None or not key.begun.wait(PATIENCE):
             key.over = True
             raise OSError("mopslock: there are no file events here")
         key.begun.result()
         return functools.partial(setattr, key, "over", True)
-
-    def _note(self, thread: threading.Thread | None) -> None:
-        self._thread = thread
 
     def _end(self) -> None:
         """Before the interpreter ends: a thread inside of watchfiles does not survive that."""
@@ -139,33 +135,27 @@ class _Events:
 
     def begin(self, new: list[Key], keys: list[Key]) -> None:
         """Watches for keys that are new."""
-        if not new:
-            return
+        said = None
         try:
-            self._place(new, keys)
+            if new:
+                self._place(new, keys)
         except Exception as error:  # no watches left, or no watchfiles after all
-            for key in new:
-                key.over = True
-                key.begun.settle(error)
-        else:
-            for key in new:
-                key.begun.settle(None)
+            said = error
+        for key in new:
+            key.over = key.over or said is not None
+            key.begun.settle(said)
 
     def wait(self, keys: list[Key], step: int) -> None:
-        """Tells of what changes, for a turn."""
         if self._inner is None:
             time.sleep(TURN / 1000)
             return
         self._tell(self._inner.watch(step, step, TURN, None), keys)
 
     def close(self) -> None:
-        """Watches nothing any more."""
-        inner, self._inner = self._inner, None
-        if inner is not None:
-            inner.close()
+        if self._inner is not None:
+            self._inner.close()
 
     def _tell(self, said: Any, keys: list[Key]) -> None:
-        """Of what watchfiles says."""
         if not isinstance(said, set):
             return
         gone = {path for kind, path in said if kind == GONE}

@@ -42,9 +42,9 @@ from typing import Any
 from .. import errors
 from .._duration import nanoseconds
 from .._log import log
-from .._mops_store import lookup
 from .._own.verbs import looked_at
 from .._units import FOREVER, SECOND
+from ..stores import lookup
 from . import _leases
 from ._engine import LEASE_DIRNAME, RECORD, Engine, Place, engine
 from ._keeping import add_lease_to_maintenance_daemon
@@ -208,7 +208,7 @@ def read_lease(memo_uri: str) -> dict[str, Any] | None:
 def _read(place: Place) -> dict[str, Any] | None:
     """A record; None if there is none. An empty one is read again, since another process may be writing it."""
     for _ in range(EMPTY_READS):
-        found = place.record.get()
+        found = place.record.get(RECORD)
         if found is None:
             return None
         body = found if isinstance(found, bytes) else found[0]

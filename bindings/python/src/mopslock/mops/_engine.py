@@ -6,12 +6,12 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
 from .. import _files, stores
 from .._log import log
-from .._mops_store import lookup
 from .._own.client import Share
 from .._own.clock import Clock, System
 from .._own.host import OwnHost
@@ -20,6 +20,7 @@ from .._own.threads import Timer, threads
 from .._units import SECOND
 from .._workers import Workers
 from ..errors import BadArgument, EngineFailed
+from ..stores import lookup
 
 LEASE_DIRNAME = "lock"
 """The directory of an invocation's lease, below its memo URI."""
@@ -97,13 +98,14 @@ class Engine:
         self._share.expect(Timer(self.clock, self.clock.mono() + int(seconds * SECOND), lambda: self._share.soon(do)))
 
 
+@dataclass(eq=False)
 class Place:
-    """The URI of a lease's directory, the host and the name by which it is kept, and its record there."""
+    """The URI of a lease's directory, the host and the name by which it is kept, and the store of its record."""
 
-    __slots__ = ("__weakref__", "host", "name", "record", "uri")
-
-    def __init__(self, uri: str, host: OwnHost, name: str, record: Record) -> None:
-        self.uri, self.host, self.name, self.record = uri, host, name, record
+    uri: str
+    host: OwnHost
+    name: str
+    record: stores.Store
 
 
 def check(lease_dir_uri: str) -> None:
@@ -115,7 +117,7 @@ def check(lease_dir_uri: str) -> None:
         raise BadArgument(f"mopslock: lease_dir_uri {lease_dir_uri!r}: must have a root and a last segment below it")
 
 
-def _store(lease_dir_uri: str) -> Record:
+def _store(lease_dir_uri: str) -> stores.Store:
     blobs = lookup(lease_dir_uri)
     from thds.core.files import path_from_uri, remove_file_scheme  # noqa: PLC0415
     from thds.mops.pure.core.file_blob_store import FileBlobStore  # noqa: PLC0415
@@ -125,24 +127,11 @@ def _store(lease_dir_uri: str) -> Record:
         if not os.path.isabs(path) or ".." in path:  # otherwise there is nothing to resolve, which takes a while
             path = str(path_from_uri(uri))
         return _File(path)
-    return Record(blobs, lease_dir_uri)
+    return stores.Mops(blobs, lease_dir_uri)
 
 
-class Record:
-    """A record in a BlobStore: its URI is joined exactly as mops joins it."""
-
-    def __init__(self, blobs: stores.BlobStore, lease_dir_uri: str) -> None:
-        self._mops = stores.Mops(blobs, lease_dir_uri)
-
-    def get(self) -> bytes | stores.Blob | None:
-        return self._mops.get(RECORD)
-
-    def put(self, body: bytes) -> None:
-        self._mops.put(RECORD, body)
-
-
-class _File(Record):
-    """The same file as mops' FileBlobStore, by verbs that cost a third of its."""
+class _File:
+    """The same file as mops' FileBlobStore, by verbs that cost a third of its. It has one key."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -153,10 +142,10 @@ class _File(Record):
         plain = name.isprintable() and name.isascii() and len(name) <= LONGEST_NAME
         return name if plain and os.sep == "/" and "//" not in name else ""
 
-    def get(self) -> stores.Blob | None:
+    def get(self, key: str) -> stores.Blob | None:
         return _files.read_file(self.path)
 
-    def put(self, body: bytes) -> None:
+    def put(self, key: str, body: bytes) -> None:
         _files.write_file(self.path, body)
 
 
@@ -166,19 +155,19 @@ class _Records:
     url = "mops"
 
     def __init__(self) -> None:
-        self._records: WeakValueDictionary[str, Record] = WeakValueDictionary()
+        self._records: WeakValueDictionary[str, stores.Store] = WeakValueDictionary()
         self._numbers = itertools.count(1)
 
-    def add(self, record: Record) -> str:
+    def add(self, record: stores.Store) -> str:
         number = str(next(self._numbers))
         self._records[number] = record
         return number
 
     def get(self, key: str) -> bytes | stores.Blob | None:
-        return self._records[key.partition("/")[0]].get()
+        return self._records[key.partition("/")[0]].get(RECORD)
 
     def put(self, key: str, body: bytes) -> None:
-        self._records[key.partition("/")[0]].put(body)
+        self._records[key.partition("/")[0]].put(RECORD, body)
 
 
 class _Current:
