@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from mopslock._own.threads import FOR_RENEWALS, MOST_ASKING, MOST_LATE, Lane, Sl
 from mopslock._units import FOREVER
 from mopslock._workers import Workers
 from mopslock.terms import Terms
-from test_stores import fsspec_local
 from ways import LIVES, SOON, until
 from world import FakeStore, PlainStore, World
 
@@ -130,44 +128,33 @@ def answers_all_the_same(bad: type[BaseException]) -> None:
             host.open_object("k")
 
 
-class Raising(logging.Handler):
-    """A user's handler that fails, whatever it is given."""
+def test_a_handler_of_the_logger_that_raises_ends_no_thread(caplog: pytest.LogCaptureFixture) -> None:
+    given: list[logging.LogRecord] = []
 
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self.given = 0
+    class Raising(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            given.append(record)
+            raise Broken
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self.given += 1
-        raise Broken
-
-
-def test_a_handler_of_the_logger_that_raises_ends_no_thread() -> None:
-    handler, log = Raising(), logging.getLogger("mopslock")
-    log.addHandler(handler)
-    level, workers, over = log.level, Workers(1), threading.Event()
-    log.setLevel(logging.DEBUG)
+    handler, workers, sleeper, told = Raising(), Workers(1), Sleeper(Workers().submit), Notifier()
+    logging.getLogger("mopslock").addHandler(handler)
     try:
-        sleeper, told = Sleeper(Workers().submit), Notifier()
-        for end in (refuse, over.set):
-            workers.submit(end)
-            assert end is refuse or over.wait(SOON)
-        over.clear()
-        for end in (refuse, over.set):
-            told.call(end)
-            assert end is refuse or over.wait(SOON)
-        over.clear()
-        for end in (refuse, over.set):
-            sleeper.expect(Timer(System(), 0, end))
-            assert end is refuse or over.wait(SOON)
-        store = FakeStore()
-        store.fail(OSError())
-        with pytest.raises(mopslock.StoreError):
-            mopslock.acquire(store, "n")
-        assert handler.given >= 4
+        with caplog.at_level(logging.DEBUG, "mopslock"):
+            jobs: list[Callable[[Any], object]] = [
+                workers.submit, told.call, lambda end: sleeper.expect(Timer(System(), 0, end)),
+            ]  # fmt: skip
+            for give in jobs:
+                over = threading.Event()
+                for end in (refuse, over.set):
+                    give(end)
+                assert over.wait(SOON)
+            store = FakeStore()
+            store.fail(OSError())
+            with pytest.raises(mopslock.StoreError):
+                mopslock.acquire(store, "n")
+        assert len(given) >= 4
     finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
+        logging.getLogger("mopslock").removeHandler(handler)
 
 
 def test_a_store_whose_attributes_raise_strands_no_caller() -> None:
@@ -209,11 +196,6 @@ def test_what_is_no_time_and_no_duration_is_refused_or_unknown() -> None:
 # Many threads on one name of a store whose verbs take their time: each of them is served.
 
 
-def own(_: Path) -> stores.Store:
-    """A store whose verbs run on workers, as those of a cloud do."""
-    return FakeStore()
-
-
 def slow(store: Any) -> None:
     """The first request of each thread is answered once all threads have made theirs."""
     together, met = threading.Barrier(THREADS), threading.Event()
@@ -231,14 +213,7 @@ def slow(store: Any) -> None:
         setattr(store, verb, slowly(getattr(store, verb)))
 
 
-def threads(do: Callable[[], Any]) -> list[Any]:
-    """What the call comes to in each of them."""
-    with ThreadPoolExecutor(THREADS) as pool:
-        return [future.result(SOON) for future in [pool.submit(do) for _ in range(THREADS)]]
-
-
-@pytest.mark.parametrize("make", [own, fsspec_local], ids=lambda make: make.__name__)
-def test_all_threads_on_one_name_are_served(make: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_all_threads_on_one_name_are_served() -> None:
     def hold(name: str, protocol: Any) -> int:
         # Under lastwriter a thread that is held up may lose the lease to the next one. It was served all the same.
         held = mopslock.lease(store, name, ttl=LIVES, protocol=protocol)
@@ -246,7 +221,11 @@ def test_all_threads_on_one_name_are_served(make: Callable[[Path], Any], tmp_pat
             token = lease.fencing_token
         return token
 
-    store = make(tmp_path)
+    def threads(do: Callable[[], Any]) -> list[Any]:
+        with ThreadPoolExecutor(THREADS) as pool:
+            return [future.result(SOON) for future in [pool.submit(do) for _ in range(THREADS)]]
+
+    store = FakeStore()
     slow(store)
     assert threads(lambda: hold("old", "lastwriter")) == [0] * THREADS
     slow(store)

@@ -21,42 +21,10 @@ from world import Blobs, FakeStore
 PROTOCOLS_OPEN = True
 
 
-class TestMemory(StoreRules):
-    """One for all."""
+def mops_files(folder: Path) -> stores.Mops:
+    from thds.mops.pure.core.file_blob_store import FileBlobStore  # noqa: PLC0415 - slow, and only here
 
-    @pytest.fixture
-    def store(self) -> stores.Memory:
-        return stores.Memory()
-
-
-class TestDirectory(StoreRules):
-    """Each client has an object of its own."""
-
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> stores.Directory:
-        return stores.Directory(tmp_path / "store")
-
-    def another(self, store: stores.Directory) -> stores.Directory:
-        return stores.Directory(store.root)
-
-
-class TestFsspecLocal(StoreRules):
-    """A Directory in fsspec's clothes."""
-
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> stores.Fsspec:
-        return stores.Fsspec(fsspec.filesystem("file"), str(tmp_path / "store"))
-
-    def another(self, store: stores.Fsspec) -> stores.Fsspec:
-        return stores.Fsspec(fsspec.filesystem("file"), store.root)
-
-
-class TestFsspecMemory(StoreRules):
-    """Without create."""
-
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> stores.Fsspec:
-        return stores.Fsspec.of_url(f"memory:/{tmp_path}")
+    return stores.Mops(FileBlobStore(), folder.as_uri())
 
 
 class Exclusive(MemoryFileSystem):  # type: ignore[misc] # it has no types
@@ -85,20 +53,41 @@ class ClientError(Exception):
     response: ClassVar[dict[str, Any]] = {"ResponseMetadata": {"HTTPStatusCode": 412}}
 
 
-class TestFsspecExclusive(StoreRules):
-    """With create."""
-
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> stores.Fsspec:
-        return exclusive(tmp_path)
-
-
 def exclusive(tmp_path: Path, **how: Any) -> stores.Fsspec:
     """On objects of its own."""
     filesystem = Exclusive(skip_instance_cache=True)
     for name, value in how.items():
         setattr(filesystem, name, value)
     return stores.Fsspec(filesystem, str(tmp_path))
+
+
+OURS: dict[str, Callable[[Path], Any]] = {
+    "memory": lambda _: stores.Memory(),
+    "directory": stores.Directory,
+    "fsspec local": lambda folder: stores.Fsspec(fsspec.filesystem("file"), str(folder)),
+    "fsspec memory": lambda folder: stores.Fsspec.of_url(f"memory:/{folder}"),  # without create
+    "fsspec exclusive": exclusive,  # with create
+    "mops files": mops_files,
+    "mops": lambda _: stores.Mops(Blobs(FakeStore()), "adls://account/container/locks"),
+}
+
+
+class TestOurs(StoreRules):
+    """Each client of a directory has an object of its own."""
+
+    @pytest.fixture(params=OURS)
+    def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+        return OURS[request.param](tmp_path / "store")
+
+    def another(self, store: Any) -> Any:
+        if isinstance(store, stores.Directory):
+            return stores.Directory(store.root)
+        return stores.Fsspec(fsspec.filesystem("file"), store.root) if hasattr(store, "_directory_url") else store
+
+    def test_what_lies_above_or_below_an_object_is_none(self, store: Any) -> None:
+        """mops' files raise, as mops has them."""
+        if "File" not in type(getattr(store, "blobs", None)).__name__:
+            super().test_what_lies_above_or_below_an_object_is_none(store)
 
 
 def test_a_create_of_fsspec_is_only_where_the_service_decides(tmp_path: Path) -> None:
@@ -122,28 +111,6 @@ def test_a_server_that_does_not_know_the_condition_is_found_out(
     assert "does not honour create-if-absent" in caplog.text
     with mopslock.lease(exclusive(tmp_path / "third"), "n") as lease:
         assert lease.protocol == "strict"
-
-
-class TestMopsFile(StoreRules):
-    """mops' own store of files, through our adapter."""
-
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> stores.Mops:
-        from thds.mops.pure.core.file_blob_store import FileBlobStore  # noqa: PLC0415 - slow, and only here
-
-        return stores.Mops(FileBlobStore(), (tmp_path / "mops").as_uri())
-
-    def test_what_lies_above_or_below_an_object_is_none(self, store: Any) -> None:
-        """mops' word: it raises."""
-        raise unittest.SkipTest("mops' files are as mops has them")
-
-
-class TestMops(StoreRules):
-    """What mops calls a blob store, in memory."""
-
-    @pytest.fixture
-    def store(self) -> stores.Mops:
-        return stores.Mops(Blobs(FakeStore()), "adls://account/container/locks")
 
 
 class Wrong(stores.Memory):
@@ -174,7 +141,6 @@ def writes(right: Callable[..., Any], key: str, body: bytes) -> bool:
 
 
 def begin(right: Callable[..., Any], prefix: str) -> list[str]:
-    """The keys that begin so."""
     return [key for key, _ in right.__self__.list(prefix)]  # type: ignore[attr-defined]
 
 
