@@ -15,6 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -129,64 +130,54 @@ def interrupted(n: int, do: Callable[[], object], edges: set[str] = EDGES) -> In
     return interrupter
 
 
-def free(store: Any, name: str) -> bool:
-    seen = mopslock.inspect(store, name)
-    return seen.state in ("vacant", "released") and not seen.permits
+@pytest.fixture(params=["own", "url"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return Memory() if request.param == "own" else tmp_path.as_uri()
 
 
-def holds_nothing(host: Any) -> bool:
-    """As its client, or the library, has it."""
-    if hasattr(host, "client"):
-        return not host.client.claims
-    return not host._listeners and not host._calls
+TERMS: dict[str, Any] = {"ttl": 60, "protocol": "strict"}
+BLOCKS: dict[str, Callable[[Any, str], Any]] = {
+    "lease": lambda store, name: mopslock.lease(store, name, **TERMS),
+    "permit": lambda store, name: mopslock.permit(store, name, capacity=1, ttl=60),
+}
 
 
-def with_lease(store: Any, name: str) -> None:
-    with mopslock.lease(store, name, ttl=60, protocol="strict") as lease:
-        lease.check()
+def use(store: Any, name: str, kind: str = "lease") -> None:
+    if kind == "invoke":
+        mopslock.invoke(store, name, lambda _: b"1", **TERMS)
+        return
+    with BLOCKS[kind](store, name) as held:
+        held.check()
 
 
-def with_permit(store: Any, name: str) -> None:
-    with mopslock.permit(store, name, capacity=1, ttl=60) as permit:
-        permit.check()
+def seen_held(store: Any) -> list[str]:
+    return [seen.name for seen in mopslock.ls(store) if seen.state == "held" or seen.permits]
 
 
-def with_invoke(store: Any, name: str) -> None:
-    mopslock.invoke(store, name, lambda _: b"1", ttl=60, protocol="strict")
-
-
-@pytest.mark.parametrize("use", [with_lease, with_permit, with_invoke], ids=lambda use: use.__name__)
-@pytest.mark.parametrize("way", ["own", "url"])
-def test_an_interrupt_before_any_bytecode_leaves_nothing_held(use: Any, way: str, tmp_path: Path) -> None:
-    store: Any = Memory() if way == "own" else tmp_path.as_uri()
-    use(store, "first")  # which makes the host, and begins its threads
-    host, places = host_of(store), dict[str, str]()
+@pytest.mark.parametrize("kind", [*BLOCKS, "invoke"])
+def test_an_interrupt_before_any_bytecode_leaves_nothing_held(kind: str, store: Any) -> None:
+    use(store, "first", kind)  # which makes the host, and begins its threads
+    host, places = host_of(store), list[str]()
     for n in itertools.count():
-        interrupter = interrupted(n, lambda: use(store, f"n{n}"))  # noqa: B023
+        interrupter = interrupted(n, lambda: use(store, f"n{n}", kind))  # noqa: B023
         if not interrupter.delivered:
             break
-        places[f"n{n}"] = interrupter.where
+        places.append(interrupter.where)
     gc.collect()
-    until(lambda: holds_nothing(host))
-    held = {seen.name: places.get(seen.name) for seen in mopslock.ls(store) if seen.state == "held" or seen.permits}
-    assert held == {}
+    until(lambda: not host.client.claims)
+    assert [places[int(name[1:])] for name in seen_held(store)] == []
     assert len(places) > 100, "they were too few"
-    with_lease(store, "last")
+    use(store, "last")
 
 
 UNGUARDED = re.compile(r" __exit__ | RETURN_VALUE$| leave (RESUME|LOAD_CONST|STORE_FAST|NOP)$")
-BLOCKS: dict[str, Callable[[Any, str], Any]] = {
-    "lease": lambda store, name: mopslock.lease(store, name, ttl=60, protocol="strict"),
-    "permit": lambda store, name: mopslock.permit(store, name, capacity=1, ttl=60),
-}
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_an_interrupted_block_that_lives_on_holds_nothing(kind: str) -> None:
     """So no finalizer helps. Nothing can guard a return, nor what __exit__ does before its try."""
     store, blocks = Memory(), list[Any]()
-    with BLOCKS[kind](store, "first"):  # which makes the host, and begins its threads
-        pass
+    use(store, "first", kind)
     for n in itertools.count():
         blocks.append(BLOCKS[kind](store, f"n{n}"))
 
@@ -197,16 +188,14 @@ def test_an_interrupted_block_that_lives_on_holds_nothing(kind: str) -> None:
         interrupter = interrupted(n, enter)
         if not interrupter.delivered:
             break
-        use = blocks[-1]._entered.use()
-        if use.held is not None and UNGUARDED.search(interrupter.where):
+        entered = blocks[-1]._entered.use()
+        if entered.held is not None and UNGUARDED.search(interrupter.where):
             blocks[-1].__exit__(None, None, None)
-        assert use.held is None or use.held.lost.is_set(), interrupter.where
+        assert entered.held is None or entered.held.lost.is_set(), interrupter.where
     assert n > 100
 
 
 # A release or leave by name, in no block.
-
-TERMS: dict[str, Any] = {"ttl": 60, "protocol": "strict"}
 
 
 def accompanied(store: Any, name: str) -> Any:
@@ -233,47 +222,28 @@ def give_back(held: Any) -> None:
         asyncio.run(ended)
 
 
-def keeps(host: Any, held: Any) -> bool:
-    """The client, or the library, still keeps it alive."""
-    return held in list((host.client.claims if hasattr(host, "client") else host._listeners).values())
-
-
 @pytest.mark.parametrize("kind", ASKS)
-@pytest.mark.parametrize("way", ["own", "url"])
-def test_an_interrupted_release_goes_on(kind: str, way: str, tmp_path: Path) -> None:
-    """The object lives on, so no finalizer helps."""
-    store: Any = Memory() if way == "own" else tmp_path.as_uri()
-    give_back(ASKS[kind](store, "first"))  # which makes the host, and begins its threads
-    host, ways = host_of(store), list[Any]()
-    for n in itertools.count():
-        ways.append(held := ASKS[kind](store, f"n{n}"))
-        interrupter = interrupted(n, lambda: give_back(held))
-        if not interrupter.delivered:
-            break
-        if not held.lost.is_set():
-            assert NOT_BEGUN.search(interrupter.where)
-            give_back(held)
-        until(lambda: not keeps(host, held._held))
-    assert n > 20
-
-
-@pytest.mark.parametrize("kind", ASKS)
-@pytest.mark.parametrize("way", ["own", "url"])
-def test_a_release_that_is_interrupted_twice_is_made_by_the_finalizer(kind: str, way: str, tmp_path: Path) -> None:
-    """Here the first interrupt has come already: nothing around what begins the release helps."""
-    store: Any = Memory() if way == "own" else tmp_path.as_uri()
+@pytest.mark.parametrize("twice", [False, True])
+def test_an_interrupted_release_goes_on(kind: str, twice: bool, store: Any) -> None:
+    """The object lives on, so no finalizer helps. It does if the first interrupt has come already: then nothing around
+    what begins the release helps."""
     give_back(ASKS[kind](store, "first"))
-    host = host_of(store)
+    host, live_on = host_of(store), list[Any]()
     for n in itertools.count():
         held = ASKS[kind](store, f"n{n}")
         thing = held._held
-        interrupter = interrupted(n, thing.finish)
+        interrupter = interrupted(n, thing.finish if twice else partial(give_back, held))
+        if not twice:
+            live_on.append(held)
+            if interrupter.delivered and not held.lost.is_set():
+                assert NOT_BEGUN.search(interrupter.where)
+                give_back(held)
         del held
         gc.collect()
-        until(lambda: not keeps(host, thing))  # noqa: B023
+        until(lambda: thing not in host.client.claims.values())  # noqa: B023
         if not interrupter.delivered:
             break
-    assert n > 5
+    assert n > (5 if twice else 20)
 
 
 def use_block(limiter: Any) -> None:
@@ -385,37 +355,30 @@ class Cancelling:
             given = yield future
 
 
-async def with_aio_lease(store: Any, name: str) -> None:
-    async with aio.lease(store, name, ttl=60, protocol="strict") as lease:
-        lease.check()
-
-
-async def with_aio_permit(store: Any, name: str) -> None:
-    async with aio.permit(store, name, capacity=1, ttl=60) as permit:
-        permit.check()
-
-
-async def with_aio_invoke(store: Any, name: str) -> None:
+async def use_aio(store: Any, name: str, kind: str) -> None:
     async def launch(_: aio.Work) -> bytes:
         await asyncio.sleep(0)
         return b"1"
 
-    await aio.invoke(store, name, launch, ttl=60, protocol="strict")
+    if kind == "invoke":
+        await aio.invoke(store, name, launch, **TERMS)
+        return
+    block = aio.lease(store, name, **TERMS) if kind == "lease" else aio.permit(store, name, capacity=1, ttl=60)
+    async with block as held:
+        held.check()
 
 
-@pytest.mark.parametrize("use", [with_aio_lease, with_aio_permit, with_aio_invoke], ids=lambda use: use.__name__)
-@pytest.mark.parametrize("way", ["own", "url"])
-async def test_a_task_that_is_cancelled_at_any_await_leaves_nothing_held(use: Any, way: str, tmp_path: Path) -> None:
-    store: Any = Memory() if way == "own" else tmp_path.as_uri()
-    await use(store, "first")
+@pytest.mark.parametrize("kind", [*BLOCKS, "invoke"])
+async def test_a_task_that_is_cancelled_at_any_await_leaves_nothing_held(kind: str, store: Any) -> None:
+    await use_aio(store, "first", kind)
     host = host_of(store)
     for late in (False, True):
         for n in itertools.count():
-            cancelling = Cancelling(use(store, f"{n}{late}"), n, late=late)
+            cancelling = Cancelling(use_aio(store, f"{n}{late}", kind), n, late=late)
             with contextlib.suppress(asyncio.CancelledError):
                 await cancelling
             if not cancelling.cancelled:
                 break
-            await asyncio.to_thread(until, lambda: holds_nothing(host))
-            assert await asyncio.to_thread(free, store, f"{n}{late}"), f"cancelled at {n}"
+            await asyncio.to_thread(until, lambda: not host.client.claims)
+            assert await asyncio.to_thread(seen_held, store) == [], f"cancelled at {n}"
         assert n > 1
