@@ -2,7 +2,7 @@
 
 usage: check.py WAY
 
-WAY is url or own, as the store is kept by the library or is an object of one's own.
+WAY is url or own, as the store is kept in a keeper or is an object of one's own.
 """
 
 import sys

@@ -5,6 +5,7 @@ func groups() []group {
 	return []group{
 		{"The core", coreRows},
 		{"Leases", leaseRows},
+		{"Leases from Python", pythonRows},
 		{"Leases on each store", storeRows},
 		{"Requests", requestRows},
 		{"Requests cost money", hourRows},

@@ -53,7 +53,8 @@ func (p python) measure(w *workshop) (figure, error) {
 		}
 	}
 	sources, err := filepath.Abs("bindings/python/src")
-	if err = errors.Join(err, w.library()); err != nil {
+	command, errCommand := w.program(builtHost)
+	if err = errors.Join(err, errCommand, w.library()); err != nil {
 		return figure{}, err
 	}
 	places := map[string]string{libraryPath: w.path("libmopslock-core.so"), libraryDir: w.dir, vectorPath: w.path("renewals.vec")}
@@ -66,7 +67,7 @@ func (p python) measure(w *workshop) (figure, error) {
 	}
 	cmd, cancel := w.command(interpreter, args...)
 	defer cancel()
-	cmd.Env = append(cmd.Environ(), "PYTHONPATH="+sources, "MOPSLOCK_LIB="+w.dir)
+	cmd.Env = append(cmd.Environ(), "PYTHONPATH="+sources, "MOPSLOCK_LIB="+w.dir, "MOPSLOCK_KEEPER="+command)
 	return w.number(cmd)
 }
 

@@ -43,6 +43,5 @@ var (
 			what: "acquire + release, strict, of one name, own store in memory, p99 of the last of 10,000 / of the first thousand",
 			ours: onTmpfs{packaged("again.py", "own", "10000")}, beside: onTmpfs{packaged("again.py", "own", "1000")}, budget: times(2), rounds: 3,
 		},
-		{what: "check() of a held lease, file:// / own store", ours: packaged("check.py", "url"), beside: packaged("check.py", "own")},
 	}
 )

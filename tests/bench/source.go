@@ -205,7 +205,10 @@ func set(value float64, u unit) quoted { return quoted{Value: value, Unit: u} }
 
 // library builds libmopslock-core.
 func (w *workshop) library() error {
-	return w.build("library", "make", "-s", "-C", "bindings/c", "shared", "LIB="+w.dir)
+	return errors.Join(
+		w.build("library", "make", "-s", "-C", "bindings/c", "shared", "LIB="+w.dir),
+		w.build("guest", "cp", "wasm/mopslock.wasm", "wasm/mopslock.wasm.sha256", w.dir),
+	)
 }
 
 // replayC is the same trace from C.
