@@ -1,15 +1,14 @@
-"""What is said of a lease that is held: its text for other processes, its log lines, its errors; and who is inside."""
+"""What is said of a lease that is held: its text for other processes, its log lines, its errors."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from . import _texts
 from ._log import log
@@ -17,7 +16,6 @@ from ._units import ENDLESS, SECOND
 from .errors import BadArgument, MopslockError
 from .status import Status
 
-T = TypeVar("T")
 E = TypeVar("E", bound=MopslockError)
 
 Ended = Callable[[MopslockError], object]
@@ -107,33 +105,6 @@ def logged(what: str, name: str, waits: OnWaiting | None) -> OnWaiting | None:
             waits(status)
 
     return tell
-
-
-class Use(Generic[T]):
-    """One use of what lease(…) or permit(…) returned, from entering to leaving."""
-
-    held: T | None = None
-
-
-class Entered(Generic[T]):
-    """Who is inside. Each step is one call of a list, so an interrupt leaves it as it was before or after."""
-
-    def __init__(self) -> None:
-        self._uses: list[Use[T]] = []
-
-    def begin(self, use: Use[T]) -> bool:
-        """Whether nobody else is inside."""
-        self._uses.append(use)
-        return self._uses[0] is use
-
-    def end(self, use: Use[T]) -> None:
-        """It is over."""
-        with contextlib.suppress(ValueError):
-            self._uses.remove(use)
-
-    def use(self) -> Use[T]:
-        """What is inside."""
-        return self._uses[0] if self._uses else Use()
 
 
 def again(error: E) -> E:

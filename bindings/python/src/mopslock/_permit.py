@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 class Shared(HeldLease):
     """What Permit and its asyncio twin have in common."""
 
-    request: PermitRequest
+    _held: Any  # a permit of a host's
+
+    @property
+    def request(self) -> PermitRequest:
+        """What was asked for."""
+        request: PermitRequest = self._held.request
+        return request
 
     @property
     def weight(self) -> int:
@@ -32,7 +38,7 @@ class Shared(HeldLease):
     @property
     def total(self) -> int:
         """How many permits were held on the name when it was let in, counting it and those let in together with it."""
-        total: int = getattr(self._held, "total")  # noqa: B009 - only permits have it
+        total: int = self._held.total
         return total
 
     def __reduce__(self) -> Any:

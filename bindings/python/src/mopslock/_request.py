@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import TracebackType
@@ -13,7 +14,7 @@ from ._call import give_up
 from ._caller import Caller, run
 from ._frames import brief
 from ._future import Future
-from ._held import Entered, Handle, Use, logged
+from ._held import Handle, logged
 from ._hosts import AnyStore
 from ._lease import L
 from ._options import Block
@@ -43,10 +44,6 @@ class Request(ABC):
     def begin(self, host: OwnHost, into: Future[HeldThing], *, is_task: bool) -> object:
         """Has the host begin."""
 
-    def made(self, held: HeldThing, kind: type[L]) -> L:
-        """What the user gets for what is held."""
-        return kind(held, self.block)
-
     async def acquire(self, kind: type[L], *, caller: Caller | None = None) -> L:
         """Acquires. Whenever it is interrupted: what was acquired is given back."""
         caller, into = caller or kind._caller, Future[HeldThing]()
@@ -54,7 +51,7 @@ class Request(ABC):
         try:
             self.begin(host, into, is_task=caller.is_task)
             await caller.wait(into, abandon=lambda: give_up(into))
-            return self.made(into.result(), kind)
+            return kind(into.result(), self.block)
         except BaseException:
             give_up(into)
             raise
@@ -96,11 +93,11 @@ class SharedPermitRequest(Request):
         wait_ns, waits = self.block.wait_ns(), logged("permit of", self.name, self.block.on_waiting)
         return host.begin_permit(self.name, self.terms, self.request, wait_ns, waits, into=into)
 
-    def made(self, held: HeldThing, kind: type[L]) -> L:
-        """Which also says what was asked for."""
-        made = super().made(held, kind)
-        made.request = self.request  # type: ignore[attr-defined] # of a permit
-        return made
+
+class Use(Generic[L]):
+    """One use of what lease(…) or permit(…) returned, from entering to leaving."""
+
+    held: L | None = None
 
 
 class Acquiring(Generic[L]):
@@ -110,11 +107,12 @@ class Acquiring(Generic[L]):
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._entered: Entered[L] = Entered()
+        self._uses: list[Use[L]] = []  # the first is inside; each step is one call, which an interrupt does not cut
 
     async def _enter(self, use: Use[L]) -> L:
         """The beginning of a block: acquires, once nobody else is inside."""
-        if not self._entered.begin(use):
+        self._uses.append(use)
+        if self._uses[0] is not use:
             what = f"{self._request.what} {self._request.name!r}"
             raise RuntimeError(f"mopslock: {what} is entered already; leave it first, or make another")
         use.held = await self._request.acquire(self._kind)
@@ -125,13 +123,20 @@ class Acquiring(Generic[L]):
         """The end of a block: what it held ends first, and is forgotten after that."""
         if use.held is not None:
             await use.held._end_block(error)
-        self._entered.end(use)
+        self._forget(use)
 
     def _give_back(self, use: Use[L]) -> None:
         """The block was not entered, or its end was interrupted: nothing of it stays."""
         if use.held is not None:
             use.held._carry_on()
-        self._entered.end(use)
+        self._forget(use)
+
+    def _forget(self, use: Use[L]) -> None:
+        with contextlib.suppress(ValueError):
+            self._uses.remove(use)
+
+    def _use(self) -> Use[L]:
+        return self._uses[0] if self._uses else Use()
 
     def __reduce__(self) -> Any:
         raise TypeError(self._request.own)
@@ -165,8 +170,8 @@ class ThreadAcquiring(Acquiring[L]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         use: Use[L] | None = None
         try:
-            use = self._entered.use()
+            use = self._use()
             run(self._leave(use, error))
         except BaseException:
-            self._give_back(use or self._entered.use())
+            self._give_back(use or self._use())
             raise

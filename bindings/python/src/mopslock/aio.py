@@ -29,7 +29,6 @@ from ._api import accompanying, lease_request, under
 from ._cancelling import Cancelling
 from ._duration import Duration
 from ._frames import brief
-from ._held import Use
 from ._hosts import AnyStore
 from ._invoke import Invoking, WorkOutput, asking, joining
 from ._loop import TASK, Lost, threaded
@@ -48,7 +47,7 @@ from ._options import (
 )
 from ._own.claims import HeldThing
 from ._permit import shared_permit_request
-from ._request import Acquiring
+from ._request import Acquiring, Use
 from .errors import Full, Held, LeaseLost, RememberedFailure
 from .status import Status
 
@@ -150,7 +149,7 @@ class TaskAcquiring(Acquiring[A]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        use = self._entered.use()
+        use = self._use()
         try:
             await self._leave(use, error)
         except BaseException:

@@ -144,6 +144,12 @@ def printable(text: str) -> str:
     return json.dumps(text)
 
 
+ALIKE = (
+    "state", "holder", "host", "pid", "epoch", "token", "label", "session", "why", "by", "capacity", "width", "limit",
+)  # fmt: skip
+"""Fields that the core calls as Status does."""
+
+
 def of_sight(name: str, sight: Mapping[str, Any], wall: int, protocol: str = "lastwriter") -> Status:
     """What the core saw of a record, read when the wall clock was wall (nanoseconds)."""
     ttl, written, released = sight.get("ttl_ns", 0), sight.get("written_at_ns", 0), sight.get("released_at_ns", 0)
@@ -158,33 +164,13 @@ def of_sight(name: str, sight: Mapping[str, Any], wall: int, protocol: str = "la
         left = sight.get("left_ns", 0)
     companions = sight.get("companions", "")
     return Status(
-        name=name,
-        state=sight["state"],
-        holder=sight.get("holder", ""),
-        host=sight.get("host", ""),
-        pid=sight.get("pid", ""),
-        companion=sight.get("remote", False),
-        ttl=max(0, ttl) / SECOND,
-        age=age / SECOND,
-        left=left / SECOND,
-        acquired=instant(sight.get("acquired_at_ns", 0)),
-        written=instant(written),
-        released=instant(released),
-        protocol="strict" if epoch else protocol,
-        epoch=epoch,
-        token=sight.get("token", 0),
-        companions=tuple(companions.split(",")) if companions else (),
-        label=sight.get("label", ""),
-        session=sight.get("session", ""),
-        why=sight.get("why", ""),
-        by=sight.get("by", ""),
-        clock="store" if sight.get("store_clock") else "local",
-        capacity=sight.get("capacity", 0),
-        width=sight.get("width", 0),
-        permits=sight.get("held", 0),
-        limit=sight.get("limit", 0),
+        name, **{field: sight[field] for field in ALIKE if field in sight}, companion=sight.get("remote", False),
+        ttl=max(0, ttl) / SECOND, age=age / SECOND, left=left / SECOND, written=instant(written),
+        acquired=instant(sight.get("acquired_at_ns", 0)), released=instant(released),
+        protocol="strict" if epoch else protocol, clock="store" if sight.get("store_clock") else "local",
+        companions=tuple(companions.split(",")) if companions else (), permits=sight.get("held", 0),
         holders=tuple(_holders(sight.get("permits", ""), sight.get("dead", ""))),
-    )
+    )  # fmt: skip
 
 
 def _holders(permits: str, dead: str) -> Iterator[PermitHolder]:
