@@ -31,7 +31,6 @@ ENVIRONMENT = "MOPSLOCK_LEASE"
 
 
 def lease_request(store: AnyStore, name: str, options: Mapping[str, Any], *, is_task: bool = False) -> LeaseRequest:
-    """The arguments of lease and its asyncio twin."""
     known("lease", LeaseOptions, options)
     return LeaseRequest(store, name, Terms(**part(Terms, options)), Block.of(options, is_task=is_task))
 

@@ -14,9 +14,8 @@ from types import TracebackType
 
 from . import _texts
 from ._held import again
-from ._lease import NO_DEADLINE
 from ._own.claims import HeldThing
-from ._units import SECOND
+from ._units import LONGEST, SECOND
 from .errors import LeaseLost, MopslockError
 
 PATIENCE = 0.02
@@ -75,7 +74,7 @@ class Cancelling:
     def _await_deadline(self) -> None:
         """Renewals move it. What keeps the lease alive may have been stopped, and then tells nothing."""
         left = self._held.left_ns()
-        if not self._held.guarded or left >= NO_DEADLINE:
+        if not self._held.guarded or left >= LONGEST:
             return
         if left > 0:
             self._timer = self._loop.call_later(left / SECOND, self._await_deadline)

@@ -32,8 +32,7 @@ W = TypeVar("W", bound="Work")
 WorkOutput = bytes | bytearray | memoryview | os.PathLike[str] | None
 """The output of work: bytes, the path of the file that has them, or None: another process stores it."""
 
-KEEPING = 60.0
-"""Seconds to wait until a failure is stored, before it is raised."""
+KEEPING = 60.0  # seconds to wait until a failure is stored, before it is raised
 
 
 class Work(AcquiredLease):
@@ -282,7 +281,6 @@ class Invoking:
         self.raised: BaseException | None = None  # by launch, if the caller is to get it
 
     async def until_found(self) -> tuple[Invocation, Found]:
-        """The result. Errors are those of invoke."""
         next_step = first = StepFuture()
         call: Invocation | None = None
         try:

@@ -21,22 +21,15 @@ from ._log import log
 from ._notify import notifier
 from ._options import RELEASE, Block, OnLost
 from ._own.claims import HeldThing
-from ._units import SECOND
+from ._units import LONGEST, SECOND
 from .errors import Forked, LeaseLost, MopslockError, NotReleased
 from .status import instant
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-NO_DEADLINE = 1 << 61
-"""Nanoseconds. A deadline that far away is none."""
-
 OWN = "a lease is this process's own: give its text to the other process, and accompany() it there"
-"""Why none can be pickled."""
-
-
-LATE = 0.05
-"""Seconds after a deadline at which it is looked whether that was moved."""
+LATE = 0.05  # seconds after a deadline at which it is looked whether that was moved
 
 
 class Lost:
@@ -72,7 +65,7 @@ class Lost:
         while not self.is_set() and (left := end - time.monotonic()) > 0:
             if self._held.guarded:  # who is to tell of the loss may have been stopped
                 left = min(left, max(self._held.left_ns() / SECOND, 0) + LATE)
-            await self._caller.wait(self._ended, left if left < NO_DEADLINE / SECOND else None)
+            await self._caller.wait(self._ended, left if left < LONGEST / SECOND else None)
         return self.is_set()
 
     def __bool__(self) -> bool:
@@ -140,7 +133,7 @@ class HeldLease:
         """Seconds that the lease can be relied on without another renewal: 0 or less once it is lost or ended, infinite
         without a TTL."""
         left = self._held.left_ns()
-        return left / SECOND if left < NO_DEADLINE else math.inf
+        return left / SECOND if left < LONGEST else math.inf
 
     @property
     def deadline(self) -> datetime:

@@ -32,8 +32,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-LOOK = 30.0
-"""Seconds that cached waits for the store."""
+LOOK = 30.0  # seconds that cached waits for the store
 
 
 class Serializer(Protocol):
@@ -115,7 +114,7 @@ class Memoized(Protocol[P, R_co]):
         requests, and takes no part."""
 
 
-@spelled(MemoOptions, MEMO)
+@spelled(MemoOptions, **MEMO)
 def memoize(
     store: AnyStore, version: str = "1", **options: Unpack[MemoOptions]
 ) -> Callable[[Callable[P, R]], Memoized[P, R]]:

@@ -24,8 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 OnLost = Callable[[LeaseLost], object]
 OnLoss = Literal["tell", "cancel"]
 
-RELEASE = 10.0
-"""Seconds to wait for a release, by default."""
+RELEASE = 10.0  # seconds to wait for a release, by default
 
 
 class AskOptions(TypedDict, total=False):
@@ -40,8 +39,6 @@ class AskOptions(TypedDict, total=False):
 
 
 class TermOptions(AskOptions, total=False):
-    """All of Terms."""
-
     acquire_margin: Duration | None
     fleet_expire: Duration | Literal["none"] | None
     renewal: Renewal
@@ -50,15 +47,11 @@ class TermOptions(AskOptions, total=False):
 
 
 class WaitOptions(TypedDict, total=False):
-    """How long to wait."""
-
     wait: Duration | None
     """The longest to wait for another holder, in seconds or as a timedelta. None: until it is ours; 0: try once."""
 
 
 class LossOptions(TypedDict, total=False):
-    """What a loss does."""
-
     on_loss: OnLoss
     """ "tell": check(), lost and on_lost say so, and the end of the block. "cancel", in mopslock.aio: the task of the
     block is also cancelled, at the deadline or when the loss is known, and the block raises LeaseLost."""
@@ -99,23 +92,17 @@ class PermitOptions(WaitOptions, TryPermitOptions, total=False):
 
 
 class InvokeOptions(WaitOptions, TermOptions, LossOptions, total=False):
-    """invoke's."""
-
     memo_failures: bool
     """Whether an Exception of the work is stored as its result, and such a result is one for this caller."""
 
 
 class CompanionOptions(BlockOptions, total=False):
-    """accompany's."""
-
     store: AnyStore | None
     """The holder's store, if it is no URL."""
     margin: Duration | None
 
 
 class RemoteOptions(TypedDict, total=False):
-    """remote's."""
-
     without_lease: bool
     """Whether the work is done even if the lease cannot be kept alive, or if there is none."""
     memo_failures: bool
@@ -166,10 +153,9 @@ _DEFAULTS: dict[str, Any] = {
     "without_lease": False,
 }
 """Of all options whose default is not None."""
-_NONE: Mapping[str, Any] = {}
 
 
-def spelled(kind: Any, defaults: Mapping[str, Any] = _NONE) -> Callable[[F], F]:
+def spelled(kind: Any, **defaults: Any) -> Callable[[F], F]:
     """Of a function that users call: help() shows its options, and tracebacks are brief. defaults are those of options
     that only it has."""
     options = [

@@ -7,12 +7,8 @@ from typing import Any
 
 from .errors import BadArgument, WeightExceedsLimit
 
-MOST_CAPACITY, MOST_WIDTH = 1 << 20, 1 << 16
-
+MOST_CAPACITY, MOST_WIDTH, MOST_WEIGHT = 1 << 20, 1 << 16, (1 << 32) - 1
 MOST_LIMIT = MOST_CAPACITY * MOST_WIDTH
-
-MOST_WEIGHT = (1 << 32) - 1
-
 _BOUNDS = (
     ("capacity", 1, MOST_CAPACITY), ("width", 1, MOST_WIDTH), ("weight", 1, MOST_WEIGHT), ("spare", 0, MOST_WEIGHT),
 )  # fmt: skip

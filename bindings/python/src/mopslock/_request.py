@@ -58,10 +58,7 @@ class Request(ABC):
 
 
 class LeaseRequest(Request):
-    """A lease."""
-
     def begin(self, host: OwnHost, into: Future[HeldThing], *, is_task: bool) -> object:
-        """Under the protocol that was asked for, or under the one that the name turns out to have."""
         wait_ns, waits = self.block.wait_ns(), logged("lease", self.name, self.block.on_waiting)
         if wait_ns:
             _inside.refuse(host, self.name, self.terms.protocol, awaits=is_task)
@@ -70,26 +67,20 @@ class LeaseRequest(Request):
 
 @dataclass(frozen=True)
 class CompanionRequest(Request):
-    """A companion of another process's lease."""
-
     handle: Handle
 
     def begin(self, host: OwnHost, into: Future[HeldThing], *, is_task: bool) -> object:
-        """Joins."""
         return host.begin_accompany(self.handle, self.terms, into)
 
 
 @dataclass(frozen=True)
 class SharedPermitRequest(Request):
-    """A permit of a semaphore on a store."""
-
     request: PermitRequest
 
     what = "permit of"
     own = "a permit is this process's own: another process acquires its own"
 
     def begin(self, host: OwnHost, into: Future[HeldThing], *, is_task: bool) -> object:
-        """Waits for room."""
         wait_ns, waits = self.block.wait_ns(), logged("permit of", self.name, self.block.on_waiting)
         return host.begin_permit(self.name, self.terms, self.request, wait_ns, waits, into=into)
 

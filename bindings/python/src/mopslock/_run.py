@@ -50,18 +50,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GRACE = 10 * SECOND
-"""From SIGTERM to SIGKILL by default; a third of the TTL if that is less."""
-
-MARGIN = 10
-"""The TTL by the margin, by default."""
-
-LOOK = SECOND // 20
-"""How often to look at the lease after SIGTERM, or at the rest of a group."""
-
-LONGEST_PAUSE = SECOND
-"""Python's waits do not count the time that the machine sleeps, and deadlines do."""
-
+GRACE = 10 * SECOND  # from SIGTERM to SIGKILL by default; a third of the TTL if that is less
+MARGIN = 10  # the TTL by the margin, by default
+LOOK = SECOND // 20  # how often to look at the lease after SIGTERM, or at the rest of a group
+LONGEST_PAUSE = SECOND  # Python's waits do not count the time that the machine sleeps, and deadlines do
 HELD = "MOPSLOCK_HELD"
 
 
@@ -337,8 +329,6 @@ class Work(ABC, Generic[T]):
 
 
 class Command(Work["subprocess.CompletedProcess[Any]"]):
-    """A command."""
-
     call = "run"
 
     def __init__(self, args: Sequence[Any], given: Any, options: dict[str, Any]) -> None:
@@ -363,7 +353,6 @@ class Command(Work["subprocess.CompletedProcess[Any]"]):
         return subprocess.CompletedProcess(self._args, process.returncode, out, err)
 
     def result(self, timeout: float | None) -> subprocess.CompletedProcess[Any]:
-        """As subprocess.run."""
         done = super().result(timeout)
         if timeout is not None:
             raise subprocess.TimeoutExpired(self._args, timeout, done.stdout, done.stderr)
@@ -400,8 +389,6 @@ except OSError as error:
 
 
 class Function(Work[T]):
-    """A function."""
-
     call = "process"
 
     def __init__(self, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -21,8 +21,7 @@ from ._options import RELEASE
 
 T = TypeVar("T")
 
-MOST_WORK = 10_000
-"""Threads for work. A thread begins when none is free, so there are as many as there is work at once."""
+MOST_WORK = 10_000  # threads, which begin when none is free: there are as many as there is work at once
 
 
 class _Loop:

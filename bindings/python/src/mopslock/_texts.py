@@ -27,19 +27,15 @@ INCOMPATIBLE_PERMIT = {
     "unfit": "the store does not honour create-if-absent, which a semaphore needs; use another store",
 }
 LEASE = "lease"
-STOP = "stop what the lease guards"
-STOP_PERMIT = "stop what the permit allows"
 
 
 def quoted(name: str) -> str:
-    """A name in text that is safe to show."""
     return json.dumps(name)
 
 
 def refused(
     name: str, reason: str, class_: str, seen: Status | None, cause: BaseException | None, *, what: str = LEASE
 ) -> errors.MopslockError:
-    """Why an attempt ended without the lease, or the permit."""
     text = f"mopslock: {what} {quoted(name)} not {'set' if what == 'limit of' else 'acquired'}: "
     if reason == "full":
         held = seen.permits if seen else 0
@@ -94,7 +90,6 @@ def waiting(what: str, name: str, seen: Status) -> str:
 
 
 def held_by_oneself(name: str, who: str) -> errors.HeldByOneself:
-    """The error for a thread, or a task, that would wait for itself."""
     return errors.HeldByOneself(
         f"mopslock: {LEASE} {quoted(name)} not acquired: this {who} is in a block that holds it, and would wait for "
         "itself; leave that block first, or use the lease that it has",
@@ -103,16 +98,14 @@ def held_by_oneself(name: str, who: str) -> errors.HeldByOneself:
 
 
 def not_broken(name: str, seen: Status | None) -> errors.Held:
-    """The error of a break whose holder is no longer the holder."""
     who = seen.who() if seen else "another"
     text = f"held by {who}; that is not the holder that was to be broken, so look again"
     return errors.Held(f"mopslock: lease {quoted(name)} not broken: {text}", reason="held", seen=seen)
 
 
 def lost(name: str, reason: str, seen: Status | None, what: str = LEASE) -> errors.LeaseLost:
-    """Why a lease or permit is no longer ours."""
     text = f"mopslock: {what} {quoted(name)} lost ({reason}): "
-    stop = STOP if what == LEASE else STOP_PERMIT
+    stop = "stop what the lease guards" if what == LEASE else "stop what the permit allows"
     taken = f"the record is now that of {seen.who() if seen else 'another'}"
     text += {
         "taken": f"{taken if what == LEASE else 'somebody took it out of the record'}; {stop}",
@@ -157,7 +150,6 @@ def warned(name: str, action: Mapping[str, Any], seen: Status | None, what: str 
 
 
 def no_result(name: str, reason: str, class_: str, seen: Status | None, cause: BaseException | None) -> errors.NoResult:
-    """Why there is no result although the work has ended."""
     reason = reason or "none"
     why = {
         "none": "it ended well, and nobody stored one; store it, or give it back",
@@ -170,7 +162,6 @@ def no_result(name: str, reason: str, class_: str, seen: Status | None, cause: B
 
 
 def nothing_to_join(name: str, reason: str, class_: str, cause: BaseException | None) -> errors.MopslockError:
-    """Why a companion has nothing to keep alive."""
     if reason in ("newer", "kind"):
         return errors.Incompatible(
             f"mopslock: lease {quoted(name)} cannot be maintained: {INCOMPATIBLE[reason]}", reason=reason
@@ -186,12 +177,10 @@ def nothing_to_join(name: str, reason: str, class_: str, cause: BaseException | 
 
 
 def ended(name: str, what: str = LEASE) -> errors.LeaseEnded:
-    """The error of a lease or permit that this process has ended."""
     return errors.LeaseEnded(f"mopslock: {what} {quoted(name)}: this process has released it, or has left it")
 
 
 def forked(name: str, what: str = LEASE) -> errors.Forked:
-    """The error of the parent's lease or permit in a forked child."""
     more = ", or accompany this one by its text" if what == LEASE else ""
     return errors.Forked(
         f"mopslock: {what} {quoted(name)} is held by the parent process, and stays its own after a fork; "
@@ -200,7 +189,6 @@ def forked(name: str, what: str = LEASE) -> errors.Forked:
 
 
 def fell_back(name: str, why: str) -> str:
-    """The warning that auto has picked lastwriter."""
     return (
         f"mopslock: lease {quoted(name)} is kept by lastwriter, without a fencing token, since {why}; "
         'if mops shares the name say protocol="lastwriter", else "strict"'
@@ -208,7 +196,6 @@ def fell_back(name: str, why: str) -> str:
 
 
 def closed() -> errors.Closed:
-    """The error of every call after close."""
     return errors.Closed("mopslock: the store was closed, by mopslock.close() or because the process is ending")
 
 
@@ -230,7 +217,6 @@ def advice(class_: str) -> str:
 
 
 def encode(what: str, text: str) -> bytes:
-    """Text as C takes it."""
     if not isinstance(text, str):
         raise errors.BadArgument(f"mopslock: {what} {text!r}: must be text")
     try:

@@ -297,7 +297,7 @@ class Memoized(Protocol[P, R_co]):
         """As mopslock.Memoized.cached."""
 
 
-@spelled(MemoOptions, MEMO)
+@spelled(MemoOptions, **MEMO)
 def memoize(
     store: AnyStore, version: str = "1", **options: Unpack[MemoOptions]
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Memoized[P, R]]:

@@ -45,6 +45,8 @@ Act on the class and on ``reason``; the text is for people.
 
 from __future__ import annotations
 
+from typing import Any
+
 from .status import Status
 
 __all__ = [
@@ -86,10 +88,8 @@ class Closed(MopslockError):
 
 
 class Forked(MopslockError):
-    """A forked child used a lease that its parent process holds.
-
-    It stays the parent's. A child that needs a lease of its own acquires one.
-    """
+    """A forked child used a lease that its parent process holds. It stays the parent's. A child that needs a lease of
+    its own acquires one."""
 
 
 class EngineFailed(MopslockError):
@@ -105,10 +105,7 @@ class LeaseEnded(MopslockError):
 
 
 class NotAcquired(MopslockError):
-    """The lease was not acquired, and nothing is held.
-
-    ``reason`` is the core's reason; ``seen`` is the record that decided it, or None.
-    """
+    """The lease was not acquired, and nothing is held."""
 
 
 class Held(NotAcquired):
@@ -126,11 +123,10 @@ class Full(NotAcquired):
     limit in the store of a shared semaphore if that is less. ``weight`` is how many this caller wanted.
     """
 
-    def __init__(
-        self, text: str = "", *, reason: str = "full", seen: Status | None = None, held: int = 0, limit: int = 0,
-        weight: int = 1,
-    ) -> None:  # fmt: skip
-        super().__init__(text, reason=reason, seen=seen)
+    reason = "full"
+
+    def __init__(self, text: str = "", *, held: int = 0, limit: int = 0, weight: int = 1, **more: Any) -> None:
+        super().__init__(text, **more)
         self.held, self.limit, self.weight = held, limit, weight
 
     def for_request(self, limit: int, weight: int) -> Full:
@@ -154,11 +150,9 @@ class Cancelled(NotAcquired):
 
 
 class LeaseLost(MopslockError):
-    """The lease is no longer ours, and we write nothing to it from now on.
-
-    ``reason`` is ``taken``, ``broken``, ``released``, ``unreachable`` or ``expired``, each with a class of
-    its own; ``seen`` is the record that was found, or None.
-    """
+    """The lease is no longer ours, and we write nothing to it from now on. ``reason`` is ``taken``, ``broken``,
+    ``released``, ``unreachable`` or ``expired``, each with a class of its own; ``seen`` is the record that was found,
+    or None."""
 
 
 class LeaseTaken(LeaseLost):
@@ -217,10 +211,8 @@ class RememberedFailure(MopslockError):
 
 
 class NothingToJoin(MopslockError):
-    """There is nothing that a companion could keep alive.
-
-    ``reason`` is ``absent``, ``no_expiry``, ``never_acquired`` or ``unreadable``.
-    """
+    """There is nothing that a companion could keep alive. ``reason`` is ``absent``, ``no_expiry``, ``never_acquired``
+    or ``unreadable``."""
 
 
 class StoreError(MopslockError):
@@ -242,10 +234,8 @@ class Unreachable(StoreError):
 class Throttled(StoreError):
     """The store asks us to wait. ``retry_after`` is for how many seconds, or 0."""
 
-    def __init__(
-        self, text: str = "", *, reason: str = "", seen: Status | None = None, retry_after: float = 0.0
-    ) -> None:
-        super().__init__(text, reason=reason, seen=seen)
+    def __init__(self, text: str = "", *, retry_after: float = 0.0, **more: Any) -> None:
+        super().__init__(text, **more)
         self.retry_after = retry_after
 
 
@@ -270,15 +260,12 @@ class Vacant(MopslockError):
 
 
 class Stale(MopslockError):
-    """A newer tenure has written the guarded object. Nothing of ours was written, or will be: stop.
-
-    ``token`` and ``holder`` are the newer tenure's, if they are known.
-    """
+    """A newer tenure has written the guarded object. Nothing of ours was written, or will be: stop. ``token`` and
+    ``holder`` are the newer tenure's, if they are known."""
 
     def __init__(self, text: str = "", *, token: int = 0, holder: str = "") -> None:
         super().__init__(text)
-        self.token = token
-        self.holder = holder
+        self.token, self.holder = token, holder
 
 
 class Unsettled(MopslockError):
@@ -287,8 +274,7 @@ class Unsettled(MopslockError):
 
     def __init__(self, text: str = "", *, number: int = 0, nonce: str = "") -> None:
         super().__init__(text)
-        self.number = number
-        self.nonce = nonce
+        self.number, self.nonce = number, nonce
 
 
 class Raced(MopslockError):
@@ -301,13 +287,9 @@ LOST: dict[str, type[LeaseLost]] = {
 """The class of each reason for which a lease is lost."""
 
 CLASSES: dict[str, type[StoreError]] = {
-    "unauthorized": Unauthorized,
-    "no_such_store": NoSuchStore,
-    "unreachable": Unreachable,
-    "throttled": Throttled,
-    "read_only": ReadOnly,
-    "full": StoreFull,
-}
+    "unauthorized": Unauthorized, "no_such_store": NoSuchStore, "unreachable": Unreachable, "throttled": Throttled,
+    "read_only": ReadOnly, "full": StoreFull,
+}  # fmt: skip
 """The class of each way in which a store fails, by the core's name for it."""
 
 

@@ -35,11 +35,8 @@ from ._own.keeper import INSTALL
 from ._own.kept import KeptHost
 from ._units import SECOND
 
-TIMEOUT = 30.0
-"""Seconds that a call may take, by default."""
-
-MOST = 63 << 10
-"""Bytes of a body."""
+TIMEOUT = 30.0  # seconds that a call may take, by default
+MOST = 63 << 10  # bytes of a body
 
 Tenure = HeldLease | tuple[int, str]
 """What a write is made under: a lease or companion of protocol strict, or (fencing_token, holder)."""
