@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -73,23 +74,16 @@ def test_what_is_written_is_read_whatever_a_newer_one_adds(handle: Handle, more:
     assert Handle.parse(json.dumps({**more, **json.loads(text)}, indent=2)) == handle
 
 
-@pytest.mark.parametrize(
-    ("text", "ms"),
-    [("00.170000Z", 0), ("00.17+00:00", 0), ("00.170000999Z", 0), ("00Z", -170), ("00.5Z", 330), ("00.1704Z", 0.4)],
-)
-def test_times_of_other_writers_are_read(text: str, ms: float) -> None:
-    """RFC 3339: with any fraction, also with Z, and with another offset."""
-    assert Handle.parse(TEXT.replace("00.170000+00:00", text)).acquired == AT + timedelta(milliseconds=ms)
-    assert Handle.parse(TEXT.replace("T00", "T02").replace("+00:00", "+02:00")) == HANDLE
-
-
-def test_a_null_is_a_zero_and_what_go_marks_is_left_alone() -> None:
-    """Go marks the text of an owner; a companion has no use for it."""
-    fields = {**json.loads(TEXT), "epoch": None, "token": None, "owner": "x"}
-    assert Handle.parse(json.dumps(fields)) == HANDLE
-
-
 MISSING = object()
+READ: list[tuple[dict[str, Any], Handle]] = [
+    *(({"first_acquired_at": f"2026-01-01T00:00:{text}"}, replace(HANDLE, acquired=AT + timedelta(milliseconds=ms)))
+      for text, ms in (("00.170000Z", 0), ("00.17+00:00", 0), ("00.170000999Z", 0), ("00Z", -170), ("00.5Z", 330),
+                       ("00.1704Z", 0.4))),
+    ({"first_acquired_at": "2026-01-01T02:00:00.17+02:00"}, HANDLE),
+    ({"epoch": None, "token": None, "owner": "x"}, HANDLE),
+]  # fmt: skip
+"""Of other writers: RFC 3339 with any fraction and offset; a null is a zero; Go marks the text of an owner, for which a
+companion has no use."""
 BAD: list[tuple[str, Any]] = [
     *((key, value) for key in ("name", "store", "holder") for value in (MISSING, "", None, 3, ["x"], {})),
     *(("protocol", value) for value in (MISSING, "", None, "semaphore", 3)),
@@ -98,9 +92,15 @@ BAD: list[tuple[str, Any]] = [
     ("first_acquired_at", "2026-13-01T00:00:00Z"),
     ("epoch", "7"), ("epoch", -1), ("epoch", 1.5), ("token", "5"), ("token", True), ("token", [1]),
 ]  # fmt: skip
+TEXTS = [
+    "", "{", "[]", "null", "3", '"x"', "nightly", TEXT + "x", TEXT * 2, '{"ttl_s":NaN}', TEXT.replace(":60,", ":NaN,"),
+    TEXT.replace(":60,", ":Infinity,"), "[" * 100_000,
+]  # fmt: skip
 
 
-def test_bad_fields_are_named_all_at_once() -> None:
+def test_what_others_write_is_read_and_what_is_bad_is_named_all_at_once() -> None:
+    for fields, handle in READ:
+        assert Handle.parse(json.dumps({**json.loads(TEXT), **fields})) == handle
     for key, value in BAD:
         fields = {**json.loads(TEXT), key: value}
         if value is MISSING:
@@ -109,15 +109,6 @@ def test_bad_fields_are_named_all_at_once() -> None:
             mopslock.accompany(json.dumps(fields))
     with pytest.raises(BadArgument, match="name, store, holder, protocol, ttl_s, first_acquired_at"):
         Handle.parse("{}")
-
-
-TEXTS = [
-    "", "{", "[]", "null", "3", '"x"', "nightly", TEXT + "x", TEXT * 2, '{"ttl_s":NaN}', TEXT.replace(":60,", ":NaN,"),
-    TEXT.replace(":60,", ":Infinity,"), "[" * 100_000,
-]  # fmt: skip
-
-
-def test_what_is_no_text_of_a_lease_is_a_bad_argument() -> None:
     for text in TEXTS:
         with pytest.raises(BadArgument):
             Handle.parse(text)
