@@ -22,16 +22,20 @@ def asked(place: Place) -> dict[str, Any]:
     return {"ttl": LIVES, "protocol": place.protocol}
 
 
+def submitted(place: Place, **options: Any) -> tuple[concurrent.futures.Future[mopslock.Lease], threading.Event]:
+    """The lease on "n", and what is set when it waits."""
+    told = threading.Event()
+    return mopslock.lease(place.store, "n", **asked(place), on_waiting=lambda _: told.set(), **options).submit(), told
+
+
 def test_a_lease_and_a_permit_come_while_their_caller_goes_on(place: Place) -> None:
     held = mopslock.acquire(place.store, "n", **asked(place))
-    told = threading.Event()
-    future = mopslock.lease(place.store, "n", **asked(place), on_waiting=lambda _: told.set()).submit()
+    future, told = submitted(place)
     assert told.wait(SOON)
     assert not future.done()
     held.release()
-    lease = future.result(SOON)
-    assert isinstance(lease, mopslock.Lease)
-    with lease:
+    with future.result(SOON) as lease:
+        assert isinstance(lease, mopslock.Lease)
         assert place.holder("n") == lease.holder
         with pytest.raises(mopslock.HeldByOneself):
             mopslock.acquire(place.store, "n", **asked(place))
@@ -41,10 +45,15 @@ def test_a_lease_and_a_permit_come_while_their_caller_goes_on(place: Place) -> N
 
 
 def test_errors_are_those_of_a_caller_that_waits(place: Place) -> None:
-    with mopslock.lease(place.store, "n", **asked(place)):
-        refused = mopslock.lease(place.store, "n", **asked(place), wait=0).submit()
-        assert isinstance(refused.exception(SOON), mopslock.Held)
-        assert not isinstance(refused.exception(), mopslock.HeldByOneself)
+    """That it is refused, that its store is closed, and that it has asked badly."""
+    with mopslock.lease(place.other().store, "n", **asked(place)):
+        refused = submitted(place, wait=0)[0].exception(SOON)
+        assert isinstance(refused, mopslock.Held)
+        assert not isinstance(refused, mopslock.HeldByOneself)
+        waits, told = submitted(place)
+        assert told.wait(SOON)
+        mopslock.close(place.store)
+        assert isinstance(waits.exception(SOON), mopslock.Closed)
     assert isinstance(mopslock.lease(place.store, "a//b").submit().exception(SOON), mopslock.BadArgument)
     with pytest.raises(TypeError, match="submit.. got an unexpected keyword argument 'tll'"):
         mopslock.submit(place.store, "n", lambda _: b"", tll=1)  # type: ignore[call-arg]
@@ -52,23 +61,20 @@ def test_errors_are_those_of_a_caller_that_waits(place: Place) -> None:
 
 def test_one_that_is_cancelled_gives_its_claim_up(place: Place) -> None:
     """While it waits, as it begins, and when it was held already."""
-    held = mopslock.acquire(place.other().store, "n", **asked(place))
-    told = threading.Event()
-    waits = mopslock.lease(place.store, "n", **asked(place), on_waiting=lambda _: told.set()).submit()
-    assert told.wait(SOON)
-    begins = mopslock.lease(place.store, "n", **asked(place)).submit()
-    assert waits.cancel()
-    assert begins.cancel()
-    assert concurrent.futures.wait([waits, begins], SOON).not_done == set()
-    with pytest.raises(CancelledError):
-        waits.result()
-    held.check()
-    held.release()
-    mopslock.acquire(place.store, "n", **asked(place), wait=SOON).release()
+    with mopslock.lease(place.other().store, "n", **asked(place)) as held:
+        waits, told = submitted(place)
+        assert told.wait(SOON)
+        begins, _ = submitted(place)
+        assert waits.cancel()
+        assert begins.cancel()
+        assert concurrent.futures.wait([waits, begins], SOON).not_done == set()
+        with pytest.raises(CancelledError):
+            waits.result()
+        held.check()
     for _ in range(20):
-        mopslock.lease(place.store, "m", **asked(place)).submit().cancel()
-    mopslock.acquire(place.store, "m", **asked(place), wait=SOON).release()
-    late = mopslock.lease(place.store, "m", **asked(place)).submit()
+        submitted(place)[0].cancel()
+    mopslock.acquire(place.store, "n", **asked(place), wait=SOON).release()
+    late, _ = submitted(place)
     late.result(SOON)
     assert not late.cancel()
 
@@ -147,16 +153,6 @@ def test_hundreds_that_wait_cost_one_thread(place: Place) -> None:
             assert future.cancel()
         assert concurrent.futures.wait(futures, SOON).not_done == set()
     mopslock.acquire(place.store, "n", **asked(place), wait=SOON).release()
-
-
-def test_a_store_that_is_closed_ends_what_waits(place: Place) -> None:
-    held = mopslock.acquire(place.other().store, "n", **asked(place))
-    told = threading.Event()
-    waits = mopslock.lease(place.store, "n", **asked(place), on_waiting=lambda _: told.set()).submit()
-    assert told.wait(SOON)
-    mopslock.close(place.store)
-    assert isinstance(waits.exception(SOON), mopslock.Closed)
-    held.release()
 
 
 def test_the_end_of_the_interpreter_waits_for_work_that_has_begun_and_for_nothing_else(place: Place) -> None:
