@@ -5,7 +5,6 @@ A task awaits them. A thread runs them by ``run``: there each wait blocks, so th
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
@@ -18,50 +17,32 @@ from ._own.host import OwnHost
 T = TypeVar("T")
 
 
-class Caller(ABC):
-    """A thread or a task, as the coroutines see it."""
+class Caller:
+    """A thread, as the coroutines see it. A task differs in all of this."""
 
-    is_task: bool
-
-    @abstractmethod
-    async def wait(
-        self, future: Future[Any], seconds: float | None = None, abandon: Callable[[], object] | None = None
-    ) -> bool:
-        """Waits until it is done, at most so many seconds, and returns whether it is. abandon is called if nobody will
-        be there to take the result: the loop of the task was closed."""
-
-    @abstractmethod
-    async def call(self, function: Callable[[], T]) -> T:
-        """What a function returns that may wait for the store."""
-
-    @abstractmethod
-    async def host(self, store: AnyStore) -> OwnHost:
-        """The host of a store. The first call loads the library and opens the store."""
-
-    @abstractmethod
-    def stopped(self, held: HeldThing, on_loss: str) -> AbstractContextManager[object]:
-        """A block that a loss of what is held may stop: then it raises LeaseLost."""
-
-
-class _Thread(Caller):
     is_task = False
 
     async def wait(
         self, future: Future[Any], seconds: float | None = None, abandon: Callable[[], object] | None = None
     ) -> bool:
+        """Waits until it is done, at most so many seconds, and returns whether it is. abandon is called if nobody will
+        be there to take the result: the loop of the task was closed."""
         return future.wait(seconds)
 
     async def call(self, function: Callable[[], T]) -> T:
+        """What a function returns that may wait for the store."""
         return function()
 
     async def host(self, store: AnyStore) -> OwnHost:
+        """The host of a store. The first call loads the library and opens the store."""
         return host_of(store)
 
     def stopped(self, held: HeldThing, on_loss: str) -> AbstractContextManager[object]:
-        return nullcontext()  # a thread is only told
+        """A block that a loss of what is held may stop: then it raises LeaseLost. A thread is only told."""
+        return nullcontext()
 
 
-THREAD: Caller = _Thread()
+THREAD = Caller()
 
 
 def run(steps: Coroutine[Any, Any, T]) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partialmethod
 from typing import Any
 
 
@@ -14,41 +15,24 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 class Log:
-    """logging's ``mopslock``."""
+    """logging's ``mopslock``, with the methods of a logger that are used here."""
 
     def __init__(self) -> None:
         self._logger = logging.getLogger("mopslock")
+        self.is_enabled = self._logger.isEnabledFor
 
-    def is_enabled(self, level: int) -> bool:
-        """Whether anybody wants lines of this level."""
-        return self._logger.isEnabledFor(level)
-
-    def debug(self, text: str, *given: object, **more: Any) -> None:
-        """As logging's."""
-        self._write(logging.DEBUG, text, given, more)
-
-    def info(self, text: str, *given: object, **more: Any) -> None:
-        """As logging's."""
-        self._write(logging.INFO, text, given, more)
-
-    def warning(self, text: str, *given: object, **more: Any) -> None:
-        """As logging's."""
-        self._write(logging.WARNING, text, given, more)
-
-    def error(self, text: str, *given: object, **more: Any) -> None:
-        """As logging's."""
-        self._write(logging.ERROR, text, given, more)
-
-    def exception(self, text: str, *given: object) -> None:
-        """As logging's."""
-        self._write(logging.ERROR, text, given, {"exc_info": True})
-
-    def _write(self, level: int, text: str, given: tuple[object, ...], more: dict[str, Any]) -> None:
+    def _write(self, level: int, text: str, *given: object, **more: Any) -> None:
         try:
-            self._logger.log(level, text, *given, stacklevel=3, **more)
+            self._logger.log(level, text, *given, stacklevel=2, **more)
         except BaseException as error:
             if is_interrupt(error):
                 raise
+
+    debug = partialmethod(_write, logging.DEBUG)
+    info = partialmethod(_write, logging.INFO)
+    warning = partialmethod(_write, logging.WARNING)
+    error = partialmethod(_write, logging.ERROR)
+    exception = partialmethod(_write, logging.ERROR, exc_info=True)
 
 
 log = Log()

@@ -57,7 +57,7 @@ class _Task(Caller):
         return Cancelling(held) if on_loss == "cancel" else nullcontext()
 
 
-TASK: Caller = _Task()
+TASK = _Task()
 
 
 def _set(done: asyncio.Future[None]) -> None:

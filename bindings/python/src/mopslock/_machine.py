@@ -10,26 +10,20 @@ import msgpack
 from ._engine import engine
 from .errors import BadArgument, EngineFailed, WeightExceedsLimit
 
-Answer = dict[str, Any]
-"""A machine's answer: ``state``, ``idle``, and ``actions``, as bindings/README.md describes them."""
-
 
 class Machine:
     """A machine. Only one thread at a time may step it. Drop it when it is idle and no longer needed."""
 
-    __slots__ = ("_engine", "idle", "state")
+    __slots__ = ("_engine",)
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Makes a machine from a Config. BadArgument lists every bad field."""
         self._engine = engine()
-        self.state: str = _read(self._engine.new(pack(config)))["state"]
-        self.idle = True
+        _read(self._engine.new(pack(config)))
 
     def step(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Gives the machine an Input, whose keys stand in the core's order, and returns its actions."""
-        answer = _read(self._engine.step(pack(given)))
-        self.state, self.idle = answer["state"], answer.get("idle", False)
-        actions: list[dict[str, Any]] = answer.get("actions", [])
+        actions: list[dict[str, Any]] = _read(self._engine.step(pack(given))).get("actions", [])
         return actions
 
     def drop(self) -> None:
@@ -39,14 +33,13 @@ class Machine:
 
 pack: Any = msgpack.packb
 
-
 _FAULTS = {"config": BadArgument, "too_heavy": WeightExceedsLimit}
 """What a caller may have said: a Config, or the terms of a client's command."""
 
 
-def _read(message: bytes) -> Answer:
-    """An answer. A refusal is raised."""
-    answer: Answer = msgpack.unpackb(message)
+def _read(message: bytes) -> dict[str, Any]:
+    """An answer, as bindings/README.md describes it. A refusal is raised."""
+    answer: dict[str, Any] = msgpack.unpackb(message)
     if "error" in answer:
         fault, text = _FAULTS.get(answer["error"]), answer.get("text", "")
         if fault:

@@ -6,12 +6,9 @@ import _thread
 import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable
 
 from ._log import log
-
-T = TypeVar("T")
 
 
 def begin_thread(run: Callable[[], None], name: str, note: Callable[[threading.Thread | None], None]) -> None:
@@ -38,18 +35,6 @@ def begin_thread(run: Callable[[], None], name: str, note: Callable[[threading.T
         note(None)
     else:
         begun.get()
-
-
-def tell_each(calls: Sequence[Callable[[T], object]], what: T) -> None:
-    """Makes several callbacks. An exception of one must not keep the others from being called."""
-    for number, call in enumerate(calls, 1):
-        try:
-            call(what)
-        except Exception:
-            log.exception("mopslock: somebody could not be told; this is an error in mopslock")
-        except BaseException:  # an interrupt is its caller's, once all are told
-            tell_each(calls[number:], what)
-            raise
 
 
 class Notifier:
