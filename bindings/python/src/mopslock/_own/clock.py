@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from functools import partial
 from typing import Protocol
 
 from .._units import SECOND
@@ -12,40 +14,29 @@ BOOT_ID, NAMESPACE = "/proc/sys/kernel/random/boot_id", "/proc/self/ns/time"
 
 _SUSPENDED: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux; other systems have only the monotonic clock
 
-OVERSLEPT = 100_000
-"""Nanoseconds by which the system may wake us too late. For so long a sleep looks at the clock instead."""
+OVERSLEPT = 100_000  # nanoseconds by which the system may wake us too late: for so long a sleep looks at the clock
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """Where the time comes from, in nanoseconds. mono never goes back, and counts the time that the machine sleeps;
+    wall counts since 1970; sleep blocks this thread."""
 
-    def mono(self) -> int:
-        """Nanoseconds that never go back, and count the time that the machine sleeps."""
-
-    def wall(self) -> int:
-        """Nanoseconds since 1970."""
-
-    def sleep(self, ns: int) -> None:
-        """Blocks this thread for ns nanoseconds."""
+    def mono(self) -> int: ...
+    def wall(self) -> int: ...
+    def sleep(self, ns: int) -> None: ...
 
 
 def this_boot() -> str:
     """Names the start of CLOCK_BOOTTIME: this boot of this kernel, and our time namespace. The Go host uses the same
     name (host/internal/clock), so both judge strict leases by one clock. "" if the kernel does not say."""
-    if _SUSPENDED is None:
-        return ""
     try:
         with open(BOOT_ID) as file:
-            boot = file.read().strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-    if not boot:
-        return ""
-    try:
-        return f"{boot}-{os.readlink(NAMESPACE).strip('time:[]')}"  # of time:[4026531834]
-    except FileNotFoundError:  # a kernel that has only one
+            boot = file.read().strip() if _SUSPENDED is not None else ""
+        if boot:
+            with contextlib.suppress(FileNotFoundError):  # of a kernel that has only one namespace
+                boot += "-" + os.readlink(NAMESPACE).strip("time:[]")  # of time:[4026531834]
         return boot
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return ""
 
 
@@ -55,20 +46,8 @@ class System:
     def __init__(self) -> None:
         self.boot = this_boot()
 
-    if _SUSPENDED is not None:
-
-        def mono(self) -> int:
-            """CLOCK_BOOTTIME."""
-            return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    else:
-
-        def mono(self) -> int:
-            """The monotonic clock."""
-            return time.monotonic_ns()
-
-    def wall(self) -> int:
-        """The system's time."""
-        return time.time_ns()
+    mono = staticmethod(time.monotonic_ns if _SUSPENDED is None else partial(time.clock_gettime_ns, _SUSPENDED))
+    wall = staticmethod(time.time_ns)
 
     def sleep(self, ns: int) -> None:
         """Exact to some microseconds: on a directory a claim waits only a fraction of a millisecond."""

@@ -3,12 +3,14 @@ unknown."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, BinaryIO
 
 from .._files import MOST, limit
 from .._log import is_interrupt, log
-from ..errors import StoreError
+from ..errors import StoreError, Vacant
 from ..stores import class_of, retry_after_of
 
 Event = dict[str, Any]
@@ -16,25 +18,21 @@ Action = dict[str, Any]
 
 NEVER = 1 << 62
 
-VERBS = ("get", "put", "create", "list", "delete")
-"""What strict needs."""
-
-RESULTS = {"create_result": "create", "put_result": "put"}
-"""Requests for the output of work, and the verbs that they are: with bytes of the host's own."""
-
+VERBS = ("get", "put", "create", "list", "delete")  # what strict needs
+RESULTS = {"create_result": "create", "put_result": "put"}  # of work, with bytes of the host's own: their verbs
 READS = {"get", "exists", "list"}
-
 REQUESTS = {*VERBS, "exists", *RESULTS}
-
-GO_ON = {"accompany", "invoke", "remote"}
-"""Commands of claims that go on with another client when theirs has failed."""
+GO_ON = {"accompany", "invoke", "remote"}  # commands of claims that go on with another client when theirs has failed
+ENDS = {"refused", "lost", "released", "left", "cannot_maintain", "limited"}
+"""Notices that are the last word on a claim; of work, only left is."""
 
 MOST_ENTRIES = 256
 ROOM, ENTRY = 98304 - 4096, 13
 """Bytes of a message that a list's entries may fill, and what each takes in addition to its key: core.FitEntries."""
 
-Said = tuple[Event, BaseException | None]
-"""An answer, its keys in the core's order, and what the store raised."""
+BYTES = (bytes, bytearray, memoryview)
+
+Said = tuple[Event, BaseException | None]  # an answer, its keys in the core's order, and what the store raised
 
 
 def attempt(store: Any, action: Action, body: bytes | None, over: Callable[[], bool] | None = None) -> Said:
@@ -46,17 +44,16 @@ def attempt(store: Any, action: Action, body: bytes | None, over: Callable[[], b
         if kind in RESULTS:
             if body is None:
                 raise StoreError("mopslock: the output of the work cannot be read any more")
-            return _DO[RESULTS[kind]](store, {**action, "body": body}), None
-        return _DO[kind](store, action), None
+            kind, action = RESULTS[kind], {**action, "body": body}
+        said, cause = _DO[kind](store, action), None
     except BaseException as error:  # asyncio's CancelledError is no Exception
         log.debug("mopslock: %s of %s failed", action["kind"], action["key"], exc_info=True)
         class_, after, cause = looked_at(error)
-        answer = unknown(action, class_)
-        if after:
-            answer["retry_after_ns"] = after
-        return answer, cause
+        said = {"outcome": "unknown", "class": class_, "retry_after_ns": after}
     finally:
         limit.over = None
+    said = {"kind": "answer", "request": action["request"], **said}
+    return {key: value for key, value in said.items() if value}, cause
 
 
 def looked_at(error: BaseException) -> tuple[str, int, BaseException]:
@@ -73,57 +70,65 @@ def looked_at(error: BaseException) -> tuple[str, int, BaseException]:
     return class_, after, error
 
 
-def unknown(action: Action, class_: str = "unreachable") -> Event:
-    """The answer to a request whose fate is unknown."""
-    return {"kind": "answer", "request": action["request"], "outcome": "unknown", "class": class_}
+def unknown(action: Action) -> Event:
+    """The answer to a request that the store has not answered in time."""
+    return {"kind": "answer", "request": action["request"], "outcome": "unknown", "class": "unreachable"}
 
 
-def _answer(action: Action, yes: object = True) -> Event:
-    return {"kind": "answer", "request": action["request"], "outcome": "yes" if yes else "no"}
+YES, NO = {"outcome": "yes"}, {"outcome": "no"}
 
 
 def _get(store: Any, action: Action) -> Event:
     found = store.get(action["key"])
     if found is None:
-        return _answer(action, False)
-    body, stamp = (found, 0) if isinstance(found, (bytes, bytearray, memoryview)) else found
-    answer, body, stamp = _answer(action), bytes(body[:MOST]), _stamp(stamp)
-    if stamp:
-        answer["stamp_ns"] = stamp
-    if body:
-        answer["body"] = body
-    return answer
+        return NO
+    body, stamp = (found, 0) if isinstance(found, BYTES) else found
+    return {**YES, "stamp_ns": _stamp(stamp), "body": bytes(body[:MOST])}
 
 
 def _put(store: Any, action: Action) -> Event:
     if action.get("overwrites") and callable(overwrite := getattr(store, "overwrite", None)):
-        return _said(overwrite(action["key"], action["body"]), action)
+        return _word(overwrite(action["key"], action["body"]), action)
     store.put(action["key"], action["body"])
-    return _answer(action)
+    return YES
 
 
 def _create(store: Any, action: Action) -> Event:
     try:
-        made = store.create(action["key"], action["body"])
+        return _word(store.create(action["key"], action["body"]), action)
     except FileExistsError:
-        made = False
-    return _said(made, action)
+        return NO
 
 
 def _exists(store: Any, action: Action) -> Event:
-    try:
-        if hasattr(store, "exists"):
-            return _said(store.exists(action["key"]), action)
-    except NotImplementedError:
-        pass
-    return _answer(action, store.get(action["key"]) is not None)  # a store need not have exists
+    if hasattr(store, "exists"):
+        with contextlib.suppress(NotImplementedError):
+            return _word(store.exists(action["key"]), action)
+    return NO if store.get(action["key"]) is None else YES  # a store need not have exists
 
 
-def _said(word: object, action: Action) -> Event:
+def _word(word: object, action: Action) -> Event:
     """True or False, and nothing that only looks like it: a verb without a return value has not answered."""
     if word is not True and word is not False:
         raise TypeError(f"{action['kind']} returned {word!r}, which is neither True nor False")
-    return _answer(action, word)
+    return YES if word else NO
+
+
+def keys(store: Any, prefix: str) -> list[str]:
+    """All that a store lists, without their stamps."""
+    return sorted(item if isinstance(item, str) else item[0] for item in store.list(prefix))
+
+
+def opened(store: Any, key: str) -> BinaryIO:
+    """An object whole, from its beginning; Vacant, or whatever the store raises."""
+    opens = getattr(store, "open", None)
+    found = opens(key) if callable(opens) else store.get(key)
+    if found is None:
+        raise Vacant(f"mopslock: {key} is not there any more: somebody has removed it")
+    if isinstance(found, tuple):
+        found = found[0]
+    stream: BinaryIO = io.BytesIO(found) if isinstance(found, BYTES) else found
+    return stream
 
 
 def _list(store: Any, action: Action) -> Event:
@@ -131,12 +136,7 @@ def _list(store: Any, action: Action) -> Event:
     page = getattr(store, "list_page", None)
     found = page(prefix, after, count + 1) if callable(page) else store.list(prefix)
     entries, more = listed(found, prefix, after, count)
-    answer = _answer(action)
-    if entries:
-        answer["entries"] = entries
-    if more:
-        answer["more"] = True
-    return answer
+    return {**YES, "entries": entries, "more": more}
 
 
 def listed(found: Iterable[Any], prefix: str, after: str, count: int) -> tuple[list[list[Any]], bool]:
@@ -163,7 +163,7 @@ def listed(found: Iterable[Any], prefix: str, after: str, count: int) -> tuple[l
 
 def _delete(store: Any, action: Action) -> Event:
     store.delete(action["key"])
-    return _answer(action)
+    return YES
 
 
 def _stamp(stamp: object) -> int:

@@ -39,58 +39,53 @@ class Watches:
         """soon has something done on another thread, since the store may hang; post has it done under the lock. tell is
         called there at each change, and once when a watch has begun: what changed before was not told."""
         self._store, self._soon, self._post, self._tell = store, soon, post, tell
-        self._keys: dict[str, Watch | None] = {}  # with None it is not watched now
-        self._of: defaultdict[str, set[str]] = defaultdict(set)  # the keys of a name
+        self._keys: defaultdict[str, dict[str, Watch | None]] = defaultdict(dict)  # of names; None: not watched
         self._waiting: dict[int, str] = {}  # the name for which a claim waits
         self._names: Counter[str] = Counter()  # how many wait for it
 
     def begin(self, key: str) -> None:
         """The client wants to hear of it."""
         name = _name_of(key)
-        self._of[name].add(key)
-        self._keys[key] = None
-        if self._names[name] or key.endswith(WAITED_FOR):
-            self._watch(key)
+        self._keys[name][key] = None
+        self._arrange(name)
 
     def end(self, key: str) -> None:
-        """No more."""
         name = _name_of(key)
-        self._stop(self._keys.pop(key, None))
-        self._of[name].discard(key)
-        if not self._of[name]:
-            del self._of[name]
+        self._stop(self._keys[name].pop(key, None))
+        if not self._keys[name]:
+            del self._keys[name]
 
     def hear(self, action: Action, name: str) -> None:
         """A claim for a name is told something: that it waits, or that it does not any more."""
-        claim = action.get("claim", 0)
-        if (action["kind"] == "waiting") == (claim in self._waiting) or action["kind"] == "warned":
+        claim, waits = action.get("claim", 0), action["kind"] == "waiting"
+        if waits == (claim in self._waiting) or action["kind"] == "warned":
             return
-        if action["kind"] == "waiting":
+        if waits:
             self._waiting[claim] = name
-            self._names[name] += 1
-            for key in self._of.get(name, ()):
-                self._watch(key)
-            return
-        name = self._waiting.pop(claim)
-        self._names[name] -= 1
+        else:
+            name = self._waiting.pop(claim)
+        self._names[name] += 1 if waits else -1
         if not self._names[name]:
             del self._names[name]
-            for key in self._of.get(name, ()):
-                if not key.endswith(WAITED_FOR):
-                    self._stop(self._keys[key])
-                    self._keys[key] = None
+        self._arrange(name)
 
     def end_all(self) -> None:
-        """The client is gone."""
-        for key in [*self._keys]:
+        for key in [key for keys in self._keys.values() for key in keys]:
             self.end(key)
         self._waiting.clear()
         self._names.clear()
 
-    def _watch(self, key: str) -> None:
-        if self._keys[key] is None:
-            made = self._keys[key] = Watch()
-            self._soon(partial(self._make, made, key))
+    def _arrange(self, name: str) -> None:
+        """Watches what is waited for, and nothing else."""
+        keys = self._keys.get(name, {})
+        for key, watch in keys.items():
+            wanted = self._names[name] > 0 or key.endswith(WAITED_FOR)
+            if wanted and watch is None:
+                made = keys[key] = Watch()
+                self._soon(partial(self._make, made, key))
+            elif not wanted:
+                self._stop(watch)
+                keys[key] = None
 
     def _stop(self, watch: Watch | None) -> None:
         """One that is being made is ended when it is there."""
