@@ -21,8 +21,7 @@ VERSION = 1
 MOST_STDERR = 4096
 MOST_TEXT = 4096
 MOST_PICKLE = 32 << 10
-MOST = 64 << 10
-"""The most bytes that are read."""
+MOST = 64 << 10  # bytes that are read
 
 
 def dump(error: BaseException, pickled: bytes = b"") -> bytes:

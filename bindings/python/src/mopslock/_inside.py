@@ -15,23 +15,17 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from . import _texts
 from ._own.claims import HeldThing
 from ._own.host import OwnHost
 
 
-class _Entered(Protocol):
-    """What a block is entered with: a user's lease, or work."""
-
-    _held: HeldThing
-
-
 class _Block(NamedTuple):
     """Tasks inherit a context, and threads can be given one. So each block knows which thread and task entered it."""
 
-    lease: weakref.ref[_Entered]
+    lease: weakref.ref[Any]  # a user's lease, or work
     thread: int
     task: weakref.ref[Any] | None
 
@@ -39,7 +33,7 @@ class _Block(NamedTuple):
 _blocks: ContextVar[tuple[_Block, ...]] = ContextVar("mopslock-blocks", default=())
 
 
-def enter(lease: _Entered) -> _Block:
+def enter(lease: Any) -> _Block:
     """From now on this thread, or task, is in a block of this lease, until the lease ends."""
     task = _task()
     block = _Block(weakref.ref(lease), threading.get_ident(), weakref.ref(task) if task is not None else None)
@@ -88,8 +82,8 @@ def _is_one_store(one: OwnHost | None, other: OwnHost) -> bool:
 
 
 def _live(block: _Block) -> HeldThing | None:
-    lease = block.lease()
-    return lease._held if lease is not None and lease._held.failure() is None else None
+    held: HeldThing | None = getattr(block.lease(), "_held", None)
+    return held if held is not None and held.failure() is None else None
 
 
 def _task() -> Any:

@@ -10,8 +10,7 @@ import os
 import signal
 import sys
 
-IGNORED = ("SIGINT", "SIGHUP", "SIGTERM", "SIGQUIT")
-"""What a terminal sends to a whole group."""
+IGNORED = ("SIGINT", "SIGHUP", "SIGTERM", "SIGQUIT")  # what a terminal sends to a whole group
 
 
 def detach() -> None:

@@ -11,11 +11,8 @@ from ._notify import begin_thread
 
 Do = Callable[[], object]
 
-MOST_THREADS = 256
-"""Workers of all stores together."""
-
-IDLE = 10.0
-"""Seconds after which a thread that has nothing to do ends."""
+MOST_THREADS = 256  # workers of all stores together
+IDLE = 10.0  # seconds after which a thread that has nothing to do ends
 
 
 class Workers:

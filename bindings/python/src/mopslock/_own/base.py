@@ -8,6 +8,7 @@ lock, on a thread of ours: it may not wait, and asks no store. It may command, s
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,51 +18,41 @@ from .._log import log
 from .._metrics import Meter
 from .._units import SECOND
 from .._workers import Do
-from ..errors import EngineFailed, MopslockError
+from ..errors import BadArgument, Closed, EngineFailed, MopslockError, Vacant, WeightExceedsLimit
 from .clock import Clock
 from .verbs import GO_ON, Action, Event
 
-Begun = tuple[Event, Event]
-"""A command and its terms."""
+Begun = tuple[Event, Event]  # a command and its terms
 
-LOOK = 1.0
-"""Seconds that a caller past its deadline waits to be told what happened."""
+FAULTS: dict[str, type[MopslockError]] = {
+    "too_heavy": WeightExceedsLimit, "argument": BadArgument, "absent": Vacant, "closed": Closed,
+    "engine": EngineFailed,
+}  # fmt: skip
+"""What a keeper says of the errors of its host."""
+
+LOOK = 1.0  # seconds that a caller past its deadline waits to be told what happened
 
 
 class Until(Protocol):
-    """What a claim's belief rests on."""
+    """What a claim's belief rests on: a Mono, for which any thread may ask; renewed, it has this one of its own."""
 
-    def until(self) -> int:
-        """Mono. Any thread may ask."""
-
-    def renewed(self, at: int) -> Until:
-        """It has this deadline of its own now."""
-
-
-class Session:
-    """One heartbeat of many claims: until when all that stand on it may be relied on."""
-
-    __slots__ = ("until",)
-
-    def __init__(self, until: int) -> None:
-        self.until = until
+    def until(self) -> int: ...
+    def renewed(self, at: int) -> Until: ...
 
 
 class Deadline:
-    """A claim's own, and the session on which it stands."""
+    """A session's; or a claim's own, and the session on which it stands: the later of both."""
 
-    __slots__ = ("_at", "_session")
+    __slots__ = ("at", "session")
 
-    def __init__(self, at: int = 0, session: Session | None = None) -> None:
-        self._at, self._session = at, session
+    def __init__(self, at: int = 0, session: Deadline | None = None) -> None:
+        self.at, self.session = at, session
 
     def until(self) -> int:
-        """The later of both."""
-        return max(self._at, self._session.until) if self._session is not None else self._at
+        return max(self.at, self.session.at) if self.session is not None else self.at
 
     def renewed(self, at: int) -> Deadline:
-        """On the same session."""
-        return Deadline(at, self._session)
+        return Deadline(at, self.session)
 
 
 class Output:
@@ -95,18 +86,12 @@ class Claim:
     if not TYPE_CHECKING:  # which cannot see that its classes have them
         __slots__ = ()
 
-    number: int
-    """From when it is begun."""
-    cause: BaseException | None
-    """What the store raised last."""
-
-    def hear(self, action: Action) -> bool:
-        """What the client says of it. True: that is the last word."""
-        raise NotImplementedError
-
-    def fail(self, error: MopslockError) -> None:
-        """It could not be begun, or the client has failed."""
-        raise NotImplementedError
+    client: AnyClient
+    number: int  # from when it is begun
+    cause: BaseException | None  # what the store raised last
+    answers = False  # it wants to hear of answers, which a keeper tells only then
+    hear: Callable[[Action], bool]  # what the client says of it; True: that is the last word
+    fail: Callable[[MopslockError], None]  # it could not be begun, or the client has failed
 
     def strand(self, error: MopslockError) -> bool:
         """The client is gone, and nobody renews it any more (PROTOCOL C8). True: it goes on with another client, by the
@@ -114,10 +99,7 @@ class Claim:
         self.fail(error)
         return False
 
-    client: AnyClient
-
     def again(self, command: Event, terms: Event) -> Begun:
-        """By what it goes on."""
         return command, terms
 
     def hurry(self) -> None:
@@ -131,9 +113,6 @@ class Claim:
         """The output of work, which is to be stored."""
         return None
 
-    answers = False
-    """It wants to hear of answers, which a keeper tells only then."""
-
     def answered(self, action: Action, answer: Event) -> None:
         """The store has answered a request for it."""
 
@@ -144,10 +123,20 @@ class Claim:
 class AnyClient:
     """All that this process does with one store."""
 
+    host: Any  # the OwnHost
+    or_else = ""  # why else a store does not honour create-if-absent
+    tries_create = True  # whether that is tried, or the store has no such verb
+
+    # Any thread may call these.
+    post: Callable[[Do], object]  # has something done under the lock, after what was posted before
+    soon: Callable[[Do], object]  # has something done on another thread, where it may take its time
+    at: Callable[[int, Do], object]  # has something done at a Mono, on a thread of ours
+    look: Callable[[], bool]  # has the client look at the clock; False if it did not in time
+    output: Callable[[bytes | Path], bytes | Output]  # what work has left, as it is stored; on the caller's thread
+
     def __init__(self, url: str, clock: Clock) -> None:
         self.url, self.clock = url, clock
-        self.host: Any  # the OwnHost
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, Deadline] = {}
         self.claims: dict[int, Claim] = {}
         self.closing = False
         self.closed: Future[None] = Future()
@@ -155,8 +144,6 @@ class AnyClient:
         self.meter = Meter(clock)
         self._last = 0
         self._begun: dict[int, Begun] = {}  # by what the claims were begun that go on if the client fails
-
-    # What any thread may call.
 
     def begin(self, claim: Claim, command: Event, terms: Event) -> None:
         """Begins a claim. command has its keys in the core's order, as terms have."""
@@ -170,38 +157,17 @@ class AnyClient:
         """Ends all claims, and then the sessions."""
         self.post(self._close)
 
-    def post(self, do: Do) -> None:
-        """Has do run under the lock, after what was posted before."""
-        raise NotImplementedError
-
-    def soon(self, do: Do) -> None:
-        """Has something done on another thread, where it may take its time."""
-        raise NotImplementedError
-
     def drive(self) -> None:
         """Does what threads would do, if no thread can begin any more."""
 
-    def at(self, instant: int, do: Do) -> None:
-        """Has something done at a Mono, on a thread of ours."""
-        raise NotImplementedError
-
-    def look(self) -> bool:
-        """Has the client look at the clock; False if it did not in time."""
-        raise NotImplementedError
-
-    def belief(self, claim: Claim, action: Action) -> Until:
-        """What a claim stands on after held or deadline."""
-        raise NotImplementedError
-
-    def output(self, body: bytes | Path) -> bytes | Output:
-        """What work has left, as it is stored. On the caller's thread."""
-        raise NotImplementedError
+    def belief(self, action: Action) -> Until:
+        """What a claim stands on after held or deadline. Without a session it has that instant alone."""
+        return Deadline(action.get("at_ns", 0), self.sessions.get(action.get("on", 0)))
 
     # Under the lock.
 
-    def _give(self, event: Event, claim: Claim | None = None) -> None:
-        """Gives the core's client a command. What it refuses at once is raised, and then there is no claim."""
-        raise NotImplementedError
+    _give: Callable[[Event, Claim | None], None]  # gives the core's client a command, or raises what is wrong with it
+    _close: Do
 
     def _begin(self, claim: Claim, command: Event, terms: Event) -> None:
         if self.closed.done():
@@ -225,15 +191,12 @@ class AnyClient:
         if self.claims.get(claim.number) is claim:
             self._give({**command, "claim": claim.number}, claim)
 
-    def _close(self) -> None:
-        raise NotImplementedError
-
     def _tell(self, action: Action) -> None:
-        """Takes a notice."""
         self.meter.told(action)
         number = action.get("claim")
         if number is None:
-            _NOTICES.get(action["kind"], AnyClient._unheard)(self, action)
+            if (told := getattr(self, f"on_{action['kind']}", None)) is not None:
+                told(action)
             return
         claim = self.claims.get(number)
         try:
@@ -242,12 +205,11 @@ class AnyClient:
         except Exception as error:
             log.exception("mopslock: a claim could not be told; this is an error in mopslock")
             assert claim is not None
-            self.post(lambda: self._give({"kind": "cancel", "claim": number}))
+            self.post(lambda: self._give({"kind": "cancel", "claim": number}, None))
             self.claims.pop(number, None)  # the client goes on with it to its end
             claim.fail(EngineFailed(f"mopslock: {error!r}"))
 
     def _forget(self, number: int) -> None:
-        """A claim has ended."""
         self.meter.forgot(number)
         self.claims.pop(number, None)
         self._begun.pop(number, None)
@@ -269,67 +231,43 @@ class AnyClient:
 
     # What is said of no claim.
 
-    or_else = ""
-    """Why else a store does not honour create-if-absent."""
+    def on_held(self, action: Action) -> None:
+        self.sessions[action["on"]] = Deadline(action["at_ns"])
 
-    def seen_of_create(self, action: Action) -> str:
-        """What was seen when it was tried whether the store honours it."""
-        text: str = action.get("body", b"").decode()
-        return text
-
-    def _unheard(self, _: Action) -> None:
-        pass
-
-    def _held(self, action: Action) -> None:
-        self.sessions[action["on"]] = Session(action["at_ns"])
-
-    def _renewed(self, action: Action) -> None:
+    def on_renewed(self, action: Action) -> None:
         if (session := self.sessions.get(action["on"])) is not None:
-            session.until = action["at_ns"]
+            session.at = action["at_ns"]
 
-    def _lost(self, action: Action) -> None:
+    def on_lost(self, action: Action) -> None:
         log.warning("mopslock: the session is lost (%s), and with it every lease on it", action["reason"])
+        self.on_left(action)
+
+    def on_left(self, action: Action) -> None:
         self.sessions.pop(action["on"], None)
 
-    def _left(self, action: Action) -> None:
-        self.sessions.pop(action["on"], None)
-
-    def _warned(self, action: Action) -> None:
+    def on_warned(self, action: Action) -> None:
         if action["reason"] == "emptied":
             log.warning(
                 "mopslock: %s: a session was removed from the store; keep cleaning and lifecycle rules off it", self.url
             )
-            return
-        if action["reason"] != "no_create":
+        elif action["reason"] == "no_create":
+            seen = action.get("body", b"").decode() if self.tries_create else ""
+            log.warning(
+                "mopslock: %s does not honour create-if-absent%s: its leases are kept by lastwriter, without a fencing "
+                "token%s", self.url, self.or_else, seen and f" (seen: {seen})",
+            )  # fmt: skip
+        else:
             log.warning("mopslock: %s: %s", self.url, action["reason"])
-            return
-        seen = self.seen_of_create(action)
-        log.warning(
-            "mopslock: %s does not honour create-if-absent%s: its leases are kept by lastwriter, without a fencing "
-            "token%s", self.url, self.or_else, seen and f" (seen: {seen})",
-        )  # fmt: skip
 
-    def _outage(self, action: Action) -> None:
+    def on_outage(self, action: Action) -> None:
         log.info(
             "mopslock: %s fails: %d requests in a row, the last a %s (%s)",
             self.url, action["count"], action["verb"], action.get("class", ""),
         )  # fmt: skip
 
-    def _recovered(self, action: Action) -> None:
+    def on_recovered(self, action: Action) -> None:
         took = action.get("took_ns", 0) / SECOND
         log.info("mopslock: %s answers again, after %d failed requests in %.1f s", self.url, action["count"], took)
 
-    def _is_closed(self, _: Action) -> None:
+    def on_closed(self, _: Action) -> None:
         self.closed.settle(None)
-
-
-_NOTICES = {
-    "held": AnyClient._held,
-    "renewed": AnyClient._renewed,
-    "lost": AnyClient._lost,
-    "left": AnyClient._left,
-    "warned": AnyClient._warned,
-    "outage": AnyClient._outage,
-    "recovered": AnyClient._recovered,
-    "closed": AnyClient._is_closed,
-}

@@ -1,9 +1,9 @@
-"""What is held on a store of one's own, and what a caller may believe of it."""
+"""What is held on a store, and what a caller may believe of it."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _texts
 from .._future import SETTLED, Future
@@ -15,7 +15,7 @@ from .._units import DEFAULT_TTL, SECOND
 from ..errors import BadArgument, Full, LeaseLost, MopslockError
 from ..status import Status, instant, of_sight
 from .base import AnyClient, Claim, Deadline, Until
-from .verbs import Action
+from .verbs import ENDS, Action
 
 NOTHING = Deadline()
 
@@ -36,7 +36,7 @@ class HeldThing:
         """Begins with nothing that could be relied on."""
         self.client, self.store, self.name = client, client.url, name
         self.title = title  # what people are told of
-        self.guarded = guarded  # a deadline ends it; a companion's is only bad news
+        self.guarded = guarded
         self.holder = self.protocol = self.session = ""
         self.acquired_ns = self.token = self._epoch = self.ttl_ns = 0
         self._pid = os.getpid()
@@ -47,7 +47,6 @@ class HeldThing:
 
     @property
     def host(self) -> Any:
-        """Whose it is."""
         return self.client.host
 
     def until(self) -> int:
@@ -107,17 +106,13 @@ class HeldThing:
 
     # What the client tells.
 
-    def believe(self, action: Action) -> None:
-        """held and deadline say what it stands on; without a session it has that instant alone."""
-        self._belief = self.client.belief(self.claim(), action)
+    def deadline(self, action: Action) -> None:
+        """What it stands on, as held also says."""
+        self._belief = self.client.belief(action)
 
     def renewed(self, action: Action) -> None:
         """Its own deadline. What it stands on is the same."""
         self._belief = self._belief.renewed(action["at_ns"])
-
-    def claim(self) -> Claim:
-        """By which it is held."""
-        raise NotImplementedError
 
     def is_given_back(self) -> bool:
         """finish has nothing left to begin. It takes no lock and looks at no clock: a finalizer asks."""
@@ -128,58 +123,71 @@ class HeldThing:
         raise NotImplementedError
 
     def believe_held(self, action: Action) -> None:
-        """It is held from now on."""
         self.holder, self.session = action.get("holder", self.holder), action.get("session", "")
         self.protocol = action["protocol"]
         self.ttl_ns = self.ttl_ns or DEFAULT_TTL[self.protocol]
         self._epoch, self.token = action.get("epoch", 0), action.get("token", self.token)
         self.acquired_ns = self.acquired_ns or action.get("wall_ns", 0)
-        self.believe(action)
+        self.deadline(action)
 
     def adopted(self, action: Action) -> None:
-        """The tenure has a newer version."""
         self._epoch = action["epoch"]
+
+
+class Asked(Claim):
+    """What a caller has asked for: a lease, a companion, a permit or work. Its notices are heard by methods of their
+    names."""
+
+    if not TYPE_CHECKING:  # see Claim
+        __slots__ = ()
+
+    name: str
+    title: str
+    protocol: str
+    ttl_ns: int
+    _waits: OnWaiting | None
+    what = "lease"
+
+    def hear(self, action: Action) -> bool:
+        getattr(self, action["kind"])(action)
+        return action["kind"] in ENDS
 
     def seen(self, action: Action) -> Status | None:
         """The record that a notice shows."""
-        return seen(self.client, self.name, action, self.protocol)
+        protocol = action.get("protocol") or self.protocol or "lastwriter"  # whose records have no epoch
+        sight = action.get("sight")
+        return of_sight(self.name, sight, self.client.clock.wall(), protocol) if sight else None
+
+    def refusal(self, action: Action) -> MopslockError:
+        """Why nothing was acquired."""
+        reason, class_ = reason_of(action), action.get("class", "")
+        cause = self.cause or (self.client.cause if class_ else None)
+        if reason == "cancelled" and self.client.closing:
+            return _texts.closed()
+        if reason == "terms":
+            return BadArgument(f"mopslock: {action.get('body', b'').decode()}")
+        error = _texts.refused(self.title, reason, class_, self.seen(action), cause, what=self.what)
+        error.__cause__ = cause
+        return error
+
+    def waiting(self, action: Action) -> None:
+        if (tell := self._waits) is not None and (status := self.seen(action)) is not None:
+            notifier.call(lambda: tell(status))
 
     def warned(self, action: Action) -> None:
         """What the core has to say of a lease that is none the worse for it."""
-        warn(self.title, self.ttl_ns, action, self.seen(action))
+        if action["reason"] == "lock_file":
+            log.warning("%s", _texts.fell_back(self.title, "the name has a lock.json"))
+        elif action["reason"] == "ttl_differs":
+            log.warning(
+                "mopslock: lease %s: the record has a TTL of %g s, ours is %g s; everybody on a name should use one",
+                _texts.quoted(self.title), action["sight"].get("ttl_ns", 0) / SECOND, self.ttl_ns / SECOND,
+            )  # fmt: skip
+        else:
+            log.warning("%s", _texts.warned(self.title, action, self.seen(action)))
 
     def contact_lost(self, _: Action) -> None:
-        """A companion's."""
-        lose_contact(self.title)
-
-
-def seen(client: AnyClient, name: str, action: Action, protocol: str) -> Status | None:
-    """The record that a notice shows."""
-    sight = action.get("sight")
-    return (
-        of_sight(name, sight, client.clock.wall(), action.get("protocol") or protocol or LASTWRITER) if sight else None
-    )
-
-
-LASTWRITER = "lastwriter"  # whose records have no epoch
-
-
-def warn(title: str, ttl_ns: int, action: Action, seen: Status | None) -> None:
-    """What the core has to say of a lease that is none the worse for it."""
-    if action["reason"] == "lock_file":
-        log.warning("%s", _texts.fell_back(title, "the name has a lock.json"))
-    elif action["reason"] == "ttl_differs":
-        log.warning(
-            "mopslock: lease %s: the record has a TTL of %g s, ours is %g s; everybody on a name should use one",
-            _texts.quoted(title), action["sight"].get("ttl_ns", 0) / SECOND, ttl_ns / SECOND,
-        )  # fmt: skip
-    else:
-        log.warning("%s", _texts.warned(title, action, seen))
-
-
-def lose_contact(title: str) -> None:
-    """A companion's."""
-    log.warning("mopslock: lease %s: the store cannot be reached; trying on", _texts.quoted(title))
+        log.warning("mopslock: lease %s: the store cannot be reached; trying on", _texts.quoted(self.title))
 
 
 def reason_of(action: Action) -> str:
@@ -188,22 +196,7 @@ def reason_of(action: Action) -> str:
     return {"no_create": "unfit", "no_session": "unusable"}.get(reason, reason)
 
 
-def refusal(
-    claim: Claim, client: AnyClient, title: str, action: Action, *, seen: Status | None, what: str
-) -> MopslockError:
-    """Why nothing was acquired."""
-    reason, class_ = reason_of(action), action.get("class", "")
-    cause = claim.cause or (client.cause if class_ else None)
-    if reason == "cancelled" and client.closing:
-        return _texts.closed()
-    if reason == "terms":
-        return BadArgument(f"mopslock: {action.get('body', b'').decode()}")
-    error = _texts.refused(title, reason, class_, seen, cause, what=what)
-    error.__cause__ = cause
-    return error
-
-
-class Lease(HeldThing, Claim):
+class Lease(HeldThing, Asked):
     """A lease, a companion, or the release or renewal of a lease that is only known by its holder."""
 
     __slots__ = ("_overs", "_waits", "cause", "number", "settled")
@@ -233,20 +226,18 @@ class Lease(HeldThing, Claim):
         """Its validity ends before anything is written that lets others in."""
         self.invalidate()
         over = self.over
-        self.client.command(self, "release" if self.guarded else "leave")
+        self.overdue()
         return over
 
     def is_given_back(self) -> bool:
-        """As the client said."""
         return bool(self._overs) and self._overs[0].done()
 
     def hurry(self) -> None:
-        """The process is about to end, or the store is closed."""
         if self.holder:
             self.invalidate()
 
     def overdue(self) -> None:
-        """Should it have been renewed all the same."""
+        """Has it given back, should it have been renewed all the same."""
         self.client.command(self, "release" if self.guarded else "leave")
 
     def is_wanted(self) -> bool:
@@ -261,15 +252,6 @@ class Lease(HeldThing, Claim):
             self.client.command(self, "cancel")
 
     # What the client tells.
-
-    def claim(self) -> Claim:
-        """Itself."""
-        return self
-
-    def hear(self, action: Action) -> bool:
-        """Its last word is one of ENDS."""
-        getattr(self, NOTICES[action["kind"]])(action)
-        return action["kind"] in ENDS
 
     def fail(self, error: MopslockError) -> None:
         """It was not acquired, or is lost."""
@@ -301,28 +283,20 @@ class Lease(HeldThing, Claim):
             log.warning("%s", lost)
         self.over.settle(lost)
 
-    def waiting(self, action: Action) -> None:
-        """Another holds it."""
-        if self._waits is not None and (status := self.seen(action)) is not None:
-            tell = self._waits
-            notifier.call(lambda: tell(status))
-
     def held(self, action: Action) -> None:
         """It is held or joined, perhaps once more."""
         if self.is_given_back():  # while it was about to go on with another client
-            self.client.command(self, "release" if self.guarded else "leave")
+            self.overdue()
             return
         self.believe_held(action)
         settled, self.settled = self.settled, SETTLED  # with all that waited for it
         settled.settle(self)
 
     def refused(self, action: Action) -> None:
-        """It is not acquired."""
         self.protocol = action.get("protocol", self.protocol)
-        self.fail(refusal(self, self.client, self.title, action, seen=self.seen(action), what=self.what))
+        self.fail(self.refusal(action))
 
     def cannot_maintain(self, action: Action) -> None:
-        """There is nothing to join."""
         error = _texts.nothing_to_join(self.title, action["reason"], action.get("class", ""), self.cause)
         error.__cause__ = self.cause
         self.fail(error)
@@ -341,24 +315,7 @@ class Lease(HeldThing, Claim):
         self.settled.settle(_texts.closed())
         self.over.settle(None)
 
-
-ENDS = {"refused", "lost", "released", "left", "cannot_maintain"}
-
-NOTICES = {
-    "waiting": "waiting",
-    "held": "held",
-    "renewed": "renewed",
-    "deadline": "believe",
-    "adopted": "adopted",
-    "refused": "refused",
-    "cannot_maintain": "cannot_maintain",
-    "lost": "lost",
-    "released": "released",
-    "left": "released",
-    "contact_lost": "contact_lost",
-    "warned": "warned",
-}
-"""What a lease is told, and the method that hears it."""
+    left = released
 
 
 class Permit(Lease):
@@ -375,62 +332,42 @@ class Permit(Lease):
         self.what = "limit of" if request is None else "permit of"
         self.protocol, self.total = "strict", 0
 
-    def hear(self, action: Action) -> bool:
-        """A limit is set, and nothing is left of it."""
-        if action["kind"] != "limited":
-            return super().hear(action)
+    def limited(self, action: Action) -> None:
+        """The limit is set, and nothing is left of it."""
         self.settled.settle(self)
         self.released(action)
-        return True
 
     def held(self, action: Action) -> None:
-        """It is let in."""
         self.total, self.acquired_ns = action["total"], self.client.clock.wall()
         super().held(action)
         self._epoch = self.token
 
-    def refused(self, action: Action) -> None:
-        """There is no room, or no semaphore."""
-        error = refusal(self, self.client, self.title, action, seen=self.seen(action), what=self.what)
+    def refusal(self, action: Action) -> MopslockError:
+        error = super().refusal(action)
         if isinstance(error, Full) and self.request is not None:
             error.for_request(self.request.limit, self.request.weight)
-        self.fail(error)
+        return error
 
 
 class Look(Claim):
     """What is seen of a name, or has become of it after a break."""
 
-    __slots__ = ("_client", "cause", "future", "name", "number", "status")
+    __slots__ = ("_breaks", "cause", "client", "future", "name", "number", "status")
 
-    def __init__(self, client: AnyClient, name: str) -> None:
+    def __init__(self, client: AnyClient, name: str, *, breaks: bool = False) -> None:
         self.number, self.cause = 0, None
-        self._client, self.name = client, name
+        self.client, self.name, self._breaks = client, name, breaks
         self.status = Status(name=name, state="vacant")
         self.future: Future[Action] = Future()
 
     def hear(self, action: Action) -> bool:
         """Its last word is that it is broken or refused; of one that only looks, what it sees."""
         if sight := action.get("sight"):
-            protocol = action.get("protocol", "strict")
-            self.status = of_sight(self.name, sight, self._client.clock.wall(), protocol)
-        if action["kind"] == "warned":
+            self.status = of_sight(self.name, sight, self.client.clock.wall(), action.get("protocol", "strict"))
+        if action["kind"] == "warned" or (action["kind"] == "seen" and self._breaks):
             return False
         self.future.settle(action)
         return True
 
     def fail(self, error: MopslockError) -> None:
-        """It could not be begun."""
         self.future.settle(error)
-
-
-class Break(Look):
-    """Breaks, and then sees."""
-
-    __slots__ = ()
-
-    def hear(self, action: Action) -> bool:
-        """What is seen is not its last word."""
-        if action["kind"] != "seen":
-            return super().hear(action)
-        self.status = of_sight(self.name, action["sight"], self._client.clock.wall(), action.get("protocol", "strict"))
-        return False

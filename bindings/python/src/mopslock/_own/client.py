@@ -26,14 +26,13 @@ from .._log import log
 from .._machine import Machine
 from .._workers import Do
 from ..errors import EngineFailed
-from .base import LOOK, AnyClient, Claim, Deadline, Output
+from .base import LOOK, AnyClient, Claim, Output
 from .clock import Clock
 from .threads import Lane, Sleeper, Timer
 from .verbs import NEVER, READS, REQUESTS, RESULTS, Action, Event, attempt, can, unknown
 from .watches import Watches
 
-IN_FLIGHT = 32
-"""Requests of one store under way at once, without transfers."""
+IN_FLIGHT = 32  # requests of one store under way at once, without transfers
 
 LIMITS = 3
 """Limits of a request for which it is waited for while threads of ours are held up, as by C calls that keep the GIL. So
@@ -43,26 +42,19 @@ HELD_UP, LOOKS = 10_000_000, 16
 """A thread that comes so many nanoseconds late was held up. Two looks in a row must be on time, the second one such a
 part of the limit later, before a request is given up."""
 
-NAP = 2_000_000
-"""Nanoseconds for which who has stepped waits by itself, since a change of threads takes as long."""
-
+NAP = 2_000_000  # nanoseconds for which who has stepped waits by itself, since a change of threads takes as long
 WOKE: Event = {"kind": "woke"}
 
 
 class Share(Protocol):
-    """The threads that a client is given."""
+    """The threads that a client is given, as Threads has them."""
 
     naps: bool
     sleeper: Sleeper
 
-    def soon(self, job: Do, /) -> object:
-        """Has something done, on another thread."""
-
-    def expect(self, client: Any, /) -> object:
-        """Wakes it when it is due."""
-
-    def lane(self, *, transfer: bool) -> Lane:
-        """In which requests are under way."""
+    def soon(self, job: Do, /) -> object: ...
+    def expect(self, client: Any, /) -> object: ...
+    def lane(self, *, transfer: bool) -> Lane: ...
 
 
 class Request:
@@ -80,7 +72,7 @@ class Request:
         self.key: str = action["key"]
         self.renews = action.get("purpose") == "renewal"
         self.late = False
-        self.lane = client.lane(action)
+        self.lane = client.threads.lane(transfer=action["kind"] in RESULTS)
 
     def is_hopeless(self, now: int) -> bool:
         """Looks. A look that comes late was held up, and so may the answer be: another request would be as slow."""
@@ -91,8 +83,7 @@ class Request:
 
     def is_over(self) -> bool:
         """Another may hold the name by now."""
-        now: int = self.client.clock.mono()
-        return now >= self.limit
+        return self.client.clock.mono() >= self.limit
 
     def start(self) -> None:
         """On a thread that goes on with it."""
@@ -120,12 +111,12 @@ class Client(AnyClient):
 
     def __init__(self, store: Any, clock: Clock, threads: Share, seed: bytes = b"") -> None:
         super().__init__(str(getattr(store, "url", None) or repr(store)), clock)
-        self.store, self.threads = store, threads
-        self._seed = seed
+        self.store, self.threads, self.soon, self._seed = store, threads, threads.soon, seed
+        self.or_else, self.tries_create = ", or has no verbs create, list and delete", can(store)
         self._machine: Machine | None = None
         self._stepping = threading.Lock()  # held by threads of ours alone
         self._stepper = 0  # which of them
-        self._watches = Watches(store, threads.soon, self.post, self._changed)
+        self._watches = Watches(store, threads.soon, self.post, lambda key: self._step({"kind": "changed", "key": key}))
         self._inbox: queue.SimpleQueue[Do] = queue.SimpleQueue()
         self._called = False  # a thread is on its way to the inbox
         self._under_way: dict[int, Request] = {}
@@ -156,18 +147,12 @@ class Client(AnyClient):
         }
         return {key: value for key, value in fields.items() if value}
 
-    def lane(self, action: Action) -> Lane:
-        """In which a request is under way."""
-        return self.threads.lane(transfer=action["kind"] in RESULTS)
-
     # What any thread may call.
 
     def is_under_way(self, request: Request) -> bool:
-        """It was not answered yet."""
         return self._under_way.get(request.action["request"]) is request
 
     def post(self, do: Do) -> None:
-        """Has do run under the lock, after what was posted before."""
         self._inbox.put(do)
         try:
             if not self._called:
@@ -178,7 +163,6 @@ class Client(AnyClient):
             raise
 
     def look(self) -> bool:
-        """Has the client look at the clock; False if no thread did in time."""
         looked: Future[None] = Future()
 
         def look() -> None:
@@ -189,32 +173,16 @@ class Client(AnyClient):
         self.post(look)
         return looked.wait(LOOK)
 
-    def soon(self, do: Do) -> None:
-        """On a worker."""
-        self.threads.soon(do)
-
     def at(self, instant: int, do: Do) -> None:
-        """By the sleeper."""
         self.threads.expect(Timer(self.clock, instant, do))
 
     def drive(self) -> None:
-        """Takes a turn on the caller's thread."""
         if self.threads.sleeper.barred:
             self.turn()
-
-    def belief(self, claim: Claim, action: Action) -> Deadline:
-        """renewed tells a deadline alone; held and deadline also the session."""
-        return Deadline(action.get("at_ns", 0), self.sessions.get(action.get("on", 0)))
 
     def output(self, body: bytes | Path) -> bytes:
         """A file is read here, whole: a store of one's own takes bytes."""
         return body.read_bytes() if isinstance(body, Path) else body
-
-    or_else = ", or has no verbs create, list and delete"
-
-    def seen_of_create(self, action: Action) -> str:
-        """Nothing, of a store that has not all verbs."""
-        return super().seen_of_create(action) if can(self.store) else ""
 
     def due(self) -> int:
         """Mono: when it must be woken, or a request given up."""
@@ -309,7 +277,7 @@ class Client(AnyClient):
         for claim, begun in self._strand(error):
             self.post(partial(self._go_on, claim, begun))
 
-    def _give(self, event: Event, claim: Claim | None = None) -> None:
+    def _give(self, event: Event, _: Claim | None) -> None:
         self._step(event)
 
     def _close(self) -> None:
@@ -328,11 +296,9 @@ class Client(AnyClient):
             answer = unknown(action)
         self.meter.answered(action, answer)
         claim = self.claims.get(action.get("claim", 0))
-        if error is not None:
-            self.cause = error
-            if claim is not None:
-                claim.cause = error
+        self.cause = error or self.cause
         if claim is not None:
+            claim.cause = error or claim.cause
             claim.answered(action, answer)
         if not self._under_way:
             self._limit = NEVER
@@ -364,9 +330,6 @@ class Client(AnyClient):
                 else:
                     self._watches.hear(action, getattr(self.claims.get(action.get("claim", 0)), "name", ""))
                     self._tell(action)
-
-    def _changed(self, key: str) -> None:
-        self._step({"kind": "changed", "key": key})
 
     def _abandon(self, number: int) -> None:
         """Nobody wants it any more. What only reads is answered at once, so that many that hang keep no slot."""

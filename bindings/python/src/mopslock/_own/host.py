@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Iterator
 from typing import Any, BinaryIO, TypeVar
@@ -19,22 +18,18 @@ from ..errors import BadArgument, MopslockError, NotReleased, StoreError, Vacant
 from ..status import Status
 from ..stores import Listing, Store
 from ..terms import Terms
-from . import claims
 from .base import AnyClient, Claim
-from .claims import HeldThing, Lease, Look, Permit
+from .claims import HeldThing, Lease, Look, Permit, reason_of
 from .client import Client
 from .clock import System
 from .threads import threads
-from .verbs import Action, Event, looked_at
+from .verbs import Action, Event, keys, looked_at, opened
 from .work import Invocation
 
 RECORD, REGISTER = "/lock.json", "/_mopslock/"
 PASSING = ("unreachable", "throttled")
-RETRY = 0.5
-"""Seconds between two reads for somebody who only looks."""
-
-TURN = 0.05
-"""Seconds after which who closes looks whether it has to wake the client."""
+RETRY = 0.5  # seconds between two reads for somebody who only looks
+TURN = 0.05  # seconds after which who closes looks whether it has to wake the client
 
 C = TypeVar("C", bound=Claim)
 
@@ -43,7 +38,6 @@ class OwnHost:
     """What this process holds on one store of its own."""
 
     def __init__(self, store: Store | None, client: AnyClient | None = None) -> None:
-        """A client is for tests."""
         self.store = store
         self.client: AnyClient = client or Client(store, System(), threads())
         self.client.host = self  # it lives as long as anything is under way
@@ -53,7 +47,7 @@ class OwnHost:
         raise TypeError("what is held on a store is this process's own: give the other process the store's URL")
 
     def is_gone(self) -> bool:
-        """Another is needed."""
+        """Whether another is needed."""
         return False
 
     def place(self) -> str:
@@ -66,7 +60,6 @@ class OwnHost:
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> Future[HeldThing]:
-        """A lease under the protocol that was asked for, or under the one that the name turns out to have."""
         asked = terms.asked(plain("name", name))
         into = Future() if into is None else into  # of which the lease lets go when it is held
         lease = Lease(self.client, name, guarded=True, ttl_ns=terms.ttl_ns(), waits=waits, into=into)
@@ -74,7 +67,6 @@ class OwnHost:
         return into
 
     def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
-        """A companion."""
         into = Future() if into is None else into
         companion = Lease(self.client, handle.name, guarded=False, ttl_ns=handle.ttl_ns, into=into)
         companion.token = handle.token
@@ -102,24 +94,17 @@ class OwnHost:
         self, name: str, terms: Terms, request: PermitRequest, wait_ns: int, waits: OnWaiting | None, *,
         into: Future[HeldThing] | None = None,
     ) -> Future[HeldThing]:  # fmt: skip
-        """A permit."""
-        more: Event = {"capacity": request.capacity, "width": request.width, "weight": request.weight}
-        more |= {"spare": request.spare, "label": terms.label}
         into = Future() if into is None else into
-        self._ask(
-            Permit(self.client, name, request, ttl_ns=terms.ttl_ns(), waits=waits, into=into),
-            "permit",
-            terms,
-            wait_ns,
-            more,
-        )
+        permit = Permit(self.client, name, request, ttl_ns=terms.ttl_ns(), waits=waits, into=into)
+        more = {**vars(request), "label": terms.label}
+        self.begin(permit, "permit", _shared(name, terms), wait_ns, **more)
         return into
 
     def set_limit(self, name: str, limit: int, timeout_ns: int) -> None:
         """Whichever machine of the name there is sets it."""
         settled: Future[HeldThing] = Future()
         asked = Permit(self.client, name, None, ttl_ns=0, into=settled)
-        self._ask(asked, "limit", Terms(protocol="strict"), 0, {"store_limit": limit})
+        self.begin(asked, "limit", _shared(name, Terms(protocol="strict")), store_limit=limit)
         try:
             if not settled.wait(timeout_ns / SECOND):
                 raise _texts.refused(name, "unset", "unreachable", None, None, what="limit of")
@@ -127,42 +112,28 @@ class OwnHost:
             settled.cancel()
         settled.result()
 
-    def _ask(self, permit: Permit, kind: str, terms: Terms, wait_ns: int, more: Event) -> None:
-        asked = terms.asked(plain("name", permit.name), "strict", on_session=False, label="")
-        self.begin(permit, kind, asked, wait_ns, **more)
-
     # Work.
 
     def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Invocation:
-        """A call of a piece of work."""
         plain("name", request.name)
         handle, more = request.handle, Event(memo_failures=request.memo_failures)
         if request.remote:
             more["without_lease"] = request.without_lease
-        ttl = handle.ttl_ns if handle is not None else request.terms.ttl_ns()
         if handle is not None:
-            terms = _come(handle, request.terms, **more)
+            ttl, terms = handle.ttl_ns, _come(handle, request.terms, **more)
         else:
-            terms = request.terms.asked(request.name, **more)
+            ttl, terms = request.terms.ttl_ns(), request.terms.asked(request.name, **more)
         call = Invocation(self.client, request, next_step, ttl_ns=ttl)
         return self.begin(call, "remote" if request.remote else "invoke", terms, request.wait_ns)
 
     def open_object(self, key: str) -> BinaryIO:
-        """An object whole, from its beginning; StoreError, or Vacant. On the caller's thread."""
-        opens = getattr(self.store, "open", None)
         try:
-            found = opens(key) if callable(opens) else self.store.get(key)  # type: ignore[union-attr]
+            return opened(self.store, key)
+        except Vacant:
+            raise
         except Exception as error:
             class_, _, cause = looked_at(error)
-            raise error_class(class_)(
-                f"mopslock: {key} cannot be read{_texts.said(class_, cause)}; {_texts.advice(class_)}"
-            ) from cause
-        if found is None:
-            raise Vacant(f"mopslock: {key} is not there any more: somebody has removed it")
-        if isinstance(found, tuple):
-            found = found[0]
-        stream: BinaryIO = io.BytesIO(found) if isinstance(found, (bytes, bytearray, memoryview)) else found
-        return stream
+            raise failed(f"{key} cannot be read", class_, cause) from cause
 
     # Looking, and breaking.
 
@@ -182,7 +153,7 @@ class OwnHost:
             if said["reason"] in ("newer", "kind"):
                 raise _texts.refused(name, said["reason"], class_, None, look.cause) from look.cause
             if class_ not in PASSING or clock.mono() + RETRY * SECOND >= until:
-                raise _unread(name, class_, look.cause) from look.cause
+                raise failed(f"lease {_texts.quoted(name)} cannot be read", class_, look.cause) from look.cause
             time.sleep(RETRY)
 
     def _wait(self, look: Look, kind: str, terms: Event, until: int) -> Action:
@@ -201,11 +172,11 @@ class OwnHost:
             "protocol": "" if protocol == "auto" else protocol, "name": plain("name", name),
             "holder": plain("holder", holder), "why": plain("why", why), "now": bool(now),
         }  # fmt: skip
-        look = claims.Break(self.client, name)
+        look = Look(self.client, name, breaks=True)
         said = self._wait(look, "break", terms, self.client.clock.mono() + timeout_ns)
         if said["kind"] == "broken":
             return look.status
-        reason, class_ = claims.reason_of(said), said.get("class", "")
+        reason, class_ = reason_of(said), said.get("class", "")
         if reason == "held":
             raise _texts.not_broken(name, look.status)
         if reason == "terms":
@@ -239,28 +210,24 @@ class OwnHost:
                 yield status
 
     def _keys(self, prefix: str, timeout_ns: int) -> Any:
-        store: Any = self.store
+        store: object = self.store
         if not isinstance(store, Listing):
             raise BadArgument(f"mopslock: {self.url} has no verb list, so nobody can say what is in it")
-        found, listed = store.list, Future[Any]()
+        listed = Future[Any]()
 
         def walk() -> None:
             try:
-                listed.settle(sorted(item if isinstance(item, str) else item[0] for item in found(prefix)))
+                listed.settle(keys(store, prefix))
             except BaseException as error:
                 listed.settle(error)
 
         self.client.soon(walk)
-        in_time = listed.wait(timeout_ns / SECOND)
-        error = listed.exception()
-        if in_time and error is None:
-            return listed.result()
-        class_ = "unreachable"
-        if error is not None:
+        if not listed.wait(timeout_ns / SECOND):
+            raise failed("the store cannot be listed", "unreachable", None)
+        if (error := listed.exception()) is not None:
             class_, _, error = looked_at(error)
-        raise error_class(class_)(
-            f"mopslock: the store cannot be listed{_texts.said(class_, error)}; {_texts.advice(class_)}"
-        ) from error
+            raise failed("the store cannot be listed", class_, error) from error
+        return listed.result()
 
     # The end.
 
@@ -288,10 +255,14 @@ def _come(handle: Handle, terms: Terms, **more: Any) -> Event:
     return terms.asked(plain("name", handle.name), "strict" if strict else "lastwriter", on_session=False, **more)
 
 
-def _unread(name: str, class_: str, cause: BaseException | None) -> StoreError:
-    return error_class(class_)(
-        f"mopslock: lease {_texts.quoted(name)} cannot be read{_texts.said(class_, cause)}; {_texts.advice(class_)}"
-    )
+def _shared(name: str, terms: Terms) -> Event:
+    """The terms of a permit, or of its limit: those of the session."""
+    return terms.asked(plain("name", name), "strict", on_session=False, label="")
+
+
+def failed(what: str, class_: str, cause: BaseException | None) -> StoreError:
+    """The error for a store that fails: what cannot be done, what the store said, and the next step."""
+    return error_class(class_)(f"mopslock: {what}{_texts.said(class_, cause)}; {_texts.advice(class_)}")
 
 
 def plain(what: str, text: Any) -> str:

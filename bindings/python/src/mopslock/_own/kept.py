@@ -17,23 +17,10 @@ from .._log import log
 from .._metrics import Meter, elsewhere
 from .._place import place_of
 from .._units import SECOND
-from ..errors import (
-    BadArgument,
-    Closed,
-    EngineFailed,
-    Incompatible,
-    MopslockError,
-    Raced,
-    Stale,
-    Unreachable,
-    Unsettled,
-    Vacant,
-    WeightExceedsLimit,
-    error_class,
-)
-from .base import LOOK, AnyClient, Begun, Claim, Deadline, Output, Until
+from ..errors import Incompatible, MopslockError, Raced, Stale, Unreachable, Unsettled, Vacant, error_class
+from .base import FAULTS, LOOK, AnyClient, Begun, Claim, Output, Until
 from .clock import System
-from .host import OwnHost
+from .host import OwnHost, failed
 from .keeper import Call, Keeper, Word, keeper, keepers
 from .threads import Timer, shared
 from .verbs import Action, Event, looked_at
@@ -50,10 +37,7 @@ STILL = 600.0
 """Seconds that a result may take to be fetched."""
 
 
-FAULTS: dict[str, type[MopslockError]] = {
-    "argument": BadArgument, "too_heavy": WeightExceedsLimit, "absent": Vacant, "closed": Closed,
-    "engine": EngineFailed, "raced": Raced, "timeout": Unreachable, "unfit": Incompatible,
-}  # fmt: skip
+MORE_FAULTS = FAULTS | {"raced": Raced, "timeout": Unreachable, "unfit": Incompatible}
 
 
 def fault(said: Call) -> MopslockError:
@@ -63,7 +47,7 @@ def fault(said: Call) -> MopslockError:
         return Stale(text, token=slot["token"], holder=slot["holder"])
     if said.get("fault") == "unsettled":
         return Unsettled(text, number=slot["number"], nonce=slot["nonce"])
-    kind = FAULTS.get(said.get("fault", "")) or error_class(said.get("class", ""))
+    kind = MORE_FAULTS.get(said.get("fault", "")) or error_class(said.get("class", ""))
     return kind(text)
 
 
@@ -118,12 +102,9 @@ class KeptClient(AnyClient):
         key, body = f"_mopslock/d/{uuid.uuid4()}", os.urandom(16)
         try:
             store.put(key, body)
-        except Exception as failed:
-            class_, _, cause = looked_at(failed)
-            raise error_class(class_)(
-                f"mopslock: {self.url} cannot be opened in a keeper{_texts.said(class_, cause)}; "
-                f"{_texts.advice(class_)}"
-            ) from cause
+        except Exception as error:
+            class_, _, cause = looked_at(error)
+            raise failed(f"{self.url} cannot be opened in a keeper", class_, cause) from cause
         try:
             asked = {"terms": [where, arguments], "probe": [key, body], "path": sys.path}
             self.answered(self.ask("open", environment=self.keeper.changed(), **asked), OPENING)
@@ -163,11 +144,11 @@ class KeptClient(AnyClient):
         """Has the keeper look, whose notices come before its answer."""
         return self.ask("catch_up").wait(LOOK)
 
-    def belief(self, claim: Claim, action: Action) -> Until:
+    def belief(self, action: Action) -> Until:
         """Its word, unless there is no room for one."""
-        slot, held = self._places.get(claim.number, [0, 0])
+        slot, held = self._places.get(action["claim"], [0, 0])
         if not slot:
-            return Deadline(action.get("at_ns", 0), self.sessions.get(action.get("on", 0)))
+            return super().belief(action)
         return Word(self.keeper.belief.words, slot, held - 1)
 
     def output(self, body: bytes | Path) -> Output:
@@ -199,7 +180,7 @@ class KeptClient(AnyClient):
 
     # Under the keeper's lock.
 
-    def _give(self, event: Event, claim: Claim | None = None) -> None:
+    def _give(self, event: Event, claim: Claim | None) -> None:
         if self._is_gone is not None:
             raise self._is_gone
         more: Event | None = None
@@ -221,7 +202,7 @@ class KeptClient(AnyClient):
         if self._is_gone is not None:
             self.closed.settle(None)
         elif not self.closed.done():
-            self._give({"kind": "close"})
+            self._give({"kind": "close"}, None)
 
     def take(self, message: Event, more: Mapping[str, Any]) -> None:
         """What the keeper says of this store."""

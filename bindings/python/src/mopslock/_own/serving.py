@@ -10,6 +10,8 @@ import logging
 import mmap
 import os
 import select
+import shutil
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,38 +20,22 @@ from typing import Any
 import msgpack
 
 from .._metrics import registry
-from ..errors import (
-    BadArgument,
-    Closed,
-    EngineFailed,
-    MopslockError,
-    Vacant,
-    WeightExceedsLimit,
-)
-from .base import Begun, Claim
+from ..errors import BadArgument, Closed, MopslockError
+from .base import FAULTS, Begun, Claim, Deadline
 from .client import Client
 from .clock import System
 from .keeper import MESSAGES
 from .threads import shared, threads
-from .verbs import READS, RESULTS, Action, Event, looked_at
+from .verbs import ENDS, READS, RESULTS, Action, Event, keys, looked_at, opened
 
-FAULTS: list[tuple[type[MopslockError], str]] = [
-    (WeightExceedsLimit, "too_heavy"), (BadArgument, "argument"), (Vacant, "absent"), (Closed, "closed"),
-    (EngineFailed, "engine"),
-]  # fmt: skip
-
-LOOKING = 0.1
-"""Seconds after which a system without pidfd is asked for the parent."""
-
-WORK = {"invoke", "remote"}
-ENDS = {"refused", "lost", "released", "cannot_maintain"}
+LOOKING = 0.1  # seconds after which a system without pidfd is asked for the parent
 
 
 def is_last(begun: str, said: str) -> bool:
     """Whether a notice is the last word on a claim that a command has begun."""
-    if said in ENDS:
-        return begun not in WORK
-    return said in ("left", "limited", "broken") or (said == "seen" and begun == "look")
+    if begun in ("invoke", "remote"):
+        return said == "left"
+    return said in ENDS or said == "broken" or (said == "seen" and begun == "look")
 
 
 class Parent:
@@ -69,8 +55,7 @@ class Parent:
                 left = left[os.write(1, left) :]
 
     def fault(self, store: int, error: BaseException, **fields: Any) -> None:
-        """Tells it what has failed."""
-        kind = next((name for of, name in FAULTS if isinstance(error, of)), "store")
+        kind = next((name for name, of in FAULTS.items() if isinstance(error, of)), "store")
         said = {"kind": "fault", "fault": kind, "text": str(error).removeprefix("mopslock: "), **fields}
         if kind == "store":
             said["class"], _, _ = looked_at(error)
@@ -81,18 +66,16 @@ class Served(Claim):
     """A claim of the parent's."""
 
     def __init__(self, client: ServedClient, kind: str, slot: int, answers: bool) -> None:
-        self.client, self._says, self.kind, self.slot, self.answers = client, client.say, kind, slot, answers
+        self.client, self.says, self.kind, self.slot, self.answers = client, client.say, kind, slot, answers
         self.cause: BaseException | None = None
         self.path = ""  # of the output of work
         self.own = False
         self.at, self.on, self.tenures = 0, 0, 0
 
     def result(self) -> bytes:
-        """A file of the parent's."""
         return Path(self.path).read_bytes()
 
     def answered(self, action: Action, answer: Event) -> None:
-        """Its parent may want to know."""
         if action["kind"] in RESULTS and answer["outcome"] == "yes":
             self.own = True
         if self.answers:
@@ -101,7 +84,7 @@ class Served(Claim):
                 said["body"] = action["body"]
             if answer["outcome"] == "unknown":
                 said |= {"class": answer.get("class", "other"), "text": told(self.cause)}
-            self._says(said)
+            self.says(said)
 
 
 def told(cause: BaseException | None) -> str:
@@ -117,7 +100,6 @@ class ServedClient(Client):
         self.parent, self.number = parent, number
 
     def say(self, message: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> None:
-        """Tells the parent."""
         self.parent.say(self.number, message, more)
 
     def take(self, message: Event, more: Mapping[str, Any]) -> None:
@@ -165,15 +147,15 @@ class ServedClient(Client):
 
     def _of_session(self, action: Action) -> bool:
         if action["kind"] == "held":
-            self._held(action)
+            self.on_held(action)
         elif action["kind"] == "renewed":
-            self._renewed(action)
+            self.on_renewed(action)
             for claim in self.claims.values():
                 if isinstance(claim, Served) and claim.on == action["on"]:
                     self._write(claim)
             return False
         elif action["kind"] in ("lost", "left"):
-            self.sessions.pop(action["on"], None)
+            self.on_left(action)
         return True
 
     def _believes(self, claim: Served, action: Action, last: bool) -> bool:
@@ -192,8 +174,7 @@ class ServedClient(Client):
         return kind not in ("deadline", "renewed") or not claim.slot
 
     def _write(self, claim: Served) -> None:
-        session = self.sessions.get(claim.on)
-        until = max(claim.at, session.until if session is not None else 0)
+        until = Deadline(claim.at, self.sessions.get(claim.on)).until()
         if claim.slot:
             self.parent.words[claim.slot] = (until & ~0xFF | (claim.tenures - 1) & 0xFF) if until else 0
 
@@ -206,7 +187,6 @@ class Serving:
         self._stores: dict[int, ServedClient] = {}
 
     def take(self, number: int, message: Event, more: Mapping[str, Any]) -> None:
-        """One message."""
         kind = message["kind"]
         if kind in ("ping", "counts"):
             counted = {"counted": registry.counted()} if kind == "counts" else {}
@@ -228,8 +208,6 @@ class Serving:
         """Makes the store, and shows that it is the parent's: what that has put is there."""
         try:
             os.environ.update(message.get("environment", {}))
-            import sys  # noqa: PLC0415
-
             sys.path[:] = message["path"]
             where, arguments = message["terms"]
             module, _, name = where.partition(":")
@@ -258,31 +236,17 @@ class Serving:
             if kind == "catch_up":
                 client.look()
             elif kind == "fetch":
-                opens = getattr(client.store, "open", None)
-                found = opens(message["key"]) if callable(opens) else client.store.get(message["key"])
-                _copy(found, message["key"], message["path"])
+                with opened(client.store, message["key"]) as found, open(message["path"], "wb") as file:
+                    shutil.copyfileobj(found, file)
             elif kind == "list":
-                keys = [item if isinstance(item, str) else item[0] for item in client.store.list(message["key"])]
-                answer["entries"] = [[key, 0] for key in sorted(keys) if key > message.get("after", "")]
+                listed = keys(client.store, message["key"])
+                answer["entries"] = [[key, 0] for key in listed if key > message.get("after", "")]
             else:
                 raise BadArgument(f"mopslock: {kind} is not for stores that are written in Python")
         except BaseException as error:
             self.parent.fault(number, error, call=call)
             return
         self.parent.say(number, answer)
-
-
-def _copy(found: Any, key: str, path: str) -> None:
-    """An object into a file of the parent's."""
-    if found is None:
-        raise Vacant(f"mopslock: {key} is not there any more: somebody has removed it")
-    with open(path, "wb") as file:
-        if hasattr(found, "read"):
-            with found:
-                while piece := found.read(1 << 20):
-                    file.write(piece)
-        else:
-            file.write(found if isinstance(found, (bytes, bytearray, memoryview)) else found[0])
 
 
 class Told(logging.Handler):
@@ -293,7 +257,6 @@ class Told(logging.Handler):
         self._parent = parent
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Passes it on."""
         self._parent.say(0, {"kind": "log", "level": record.levelname.lower(), "text": record.getMessage()})
 
 

@@ -24,30 +24,20 @@ from .._workers import IDLE, Do, Workers
 from .clock import Clock
 from .verbs import NEVER
 
-MOST_ASKING = 64
-"""Threads that ask one store at once. A client has half as many requests under way; the others may hang."""
-
-FOR_RENEWALS = MOST_ASKING // 4
-"""Of these, what only renewals may use: other names, whose requests hang, must not use up all (PROTOCOL C7)."""
-
-MOST_LATE = 2
-"""Requests of one key that hang: they must not use up the threads of all."""
-
-LONGEST_PAUSE = 1.0
-"""Seconds. Python's waits do not count the time that the machine sleeps, and deadlines do."""
+MOST_ASKING = 64  # threads that ask one store at once; a client has half as many requests under way, others may hang
+FOR_RENEWALS = MOST_ASKING // 4  # of these, for renewals alone: other names, whose requests hang, use up no more (C7)
+MOST_LATE = 2  # requests of one key that hang: they must not use up the threads of all
+LONGEST_PAUSE = 1.0  # seconds; Python's waits do not count the time that the machine sleeps, and deadlines do
 
 
 class Request(Protocol):
     """A request that is under way, as a Lane sees it."""
 
     key: str
-    renews: bool
-    """A claim ends without it."""
-    late: bool
-    """Its limit is over: it was answered, and the store is still at it."""
+    renews: bool  # a claim ends without it
+    late: bool  # its limit is over: it was answered, and the store is still at it
 
-    def perform(self) -> None:
-        """Asks the store. The request has its place in the lane."""
+    def perform(self) -> None: ...
 
 
 class Lane:
@@ -97,17 +87,14 @@ class Lane:
 
 
 class Waits(Protocol):
-    """What a Sleeper wakes."""
+    """What a Sleeper wakes when it is due, at a Mono. What pass_time returns may take its time, and is to be done on a
+    thread that need not be back soon."""
 
     clock: Clock
-    expected: int
-    """Mono: when the sleeper will look at it."""
+    expected: int  # Mono: when the sleeper will look at it
 
-    def due(self) -> int:
-        """Mono: when it wants to be woken."""
-
-    def pass_time(self) -> Do | None:
-        """It is due. What is returned may take its time, and is to be done on a thread that need not be back soon."""
+    def due(self) -> int: ...
+    def pass_time(self) -> Do | None: ...
 
 
 class Sleeper:
@@ -116,7 +103,6 @@ class Sleeper:
     other one is still away, workers make them."""
 
     def __init__(self, soon: Callable[[Do], object]) -> None:
-        """soon has something done on another thread."""
         self._soon = soon
         self._heap: list[tuple[int, int, Waits]] = []  # an entry is stale if its instant is not what is expected
         self._order = itertools.count()
@@ -245,11 +231,9 @@ class Timer:
         self.expected = NEVER
 
     def due(self) -> int:
-        """Mono: its instant, until it has passed."""
         return self._at
 
     def pass_time(self) -> None:
-        """It has passed."""
         self._at = NEVER
         self._do()
 
@@ -257,15 +241,11 @@ class Timer:
 class Threads:
     """One store's threads: its share of the workers, and the sleeper of all."""
 
-    naps = True
-    """Who has stepped a client waits the moment until it is due."""
+    naps = True  # who has stepped a client waits the moment until it is due
 
     def __init__(self, workers: Workers, sleeper: Sleeper) -> None:
-        self._workers, self.sleeper = workers, sleeper
-        self.soon = workers.submit
-        """Has something done, on another thread."""
+        self.soon, self.sleeper, self.expect = workers.submit, sleeper, sleeper.expect
         self._lanes = (Lane(), Lane())
-        self.expect = sleeper.expect
 
     def lane(self, *, transfer: bool) -> Lane:
         """Results take their time, and no renewal waits behind one."""
@@ -287,5 +267,4 @@ if hasattr(os, "register_at_fork"):
 
 
 def threads() -> Threads:
-    """A share for one more store."""
     return Threads(shared.workers, shared.sleeper)

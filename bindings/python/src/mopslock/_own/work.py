@@ -1,24 +1,21 @@
-"""One call of a piece of work on a store of one's own, and each tenure that it has."""
+"""One call of a piece of work, and each tenure that it has."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from .. import _texts
 from .._call import Begin, Found, Step, StepFuture, WorkRequest
-from .._future import Future
-from .._held import Ended, OnWaiting
+from .._future import SETTLED, Future
+from .._held import Ended
 from .._log import log
-from .._notify import notifier
 from .._units import FOREVER, LONGEST
 from ..errors import MopslockError
-from ..status import Status
-from .base import AnyClient, Begun, Claim, Output
-from .claims import HeldThing, lose_contact, refusal, seen, warn
+from .base import AnyClient, Begun, Output
+from .claims import Asked, HeldThing
 from .verbs import RESULTS, Action, Event
 
 RESULT = "/result"
@@ -36,16 +33,10 @@ class Tenure(HeldThing):
         self.token = of.handle.token if of.handle is not None else 0
         self.believe_held(action)
 
-    def claim(self) -> Claim:
-        """The call."""
-        return self._of
-
     def is_given_back(self) -> bool:
-        """With the call."""
         return self._of.over.done()
 
     def finish(self) -> Future[None]:
-        """It ends with the call."""
         return self._of.cancel()
 
 
@@ -68,23 +59,23 @@ class NoLease(Tenure):
         pass
 
 
-class Invocation(Claim):
+class Invocation(Asked):
     """A call. The client says when the work is to be begun, and is told when that has ended."""
 
     __slots__ = (
         "_again", "_cancelled", "_end", "_ends", "_final", "_late", "_launched", "_output", "_pid", "_stored", "_waits",
-        "_working", "cause", "client", "handle", "name", "next_step", "number", "over", "tenure", "ttl_ns",
+        "_working", "cause", "client", "handle", "name", "next_step", "number", "over", "protocol", "tenure", "title",
+        "ttl_ns",
     )  # fmt: skip
 
-    def __init__(
-        self, client: AnyClient, request: WorkRequest, next_step: StepFuture, *, ttl_ns: int
-    ) -> None:  # fmt: skip
+    def __init__(self, client: AnyClient, request: WorkRequest, next_step: StepFuture, *, ttl_ns: int) -> None:
         self.number, self.cause = 0, None
-        self.client, self.name, self.handle = client, request.name, request.handle
-        self.ttl_ns, self.next_step = ttl_ns, next_step
+        self.client, self.handle = client, request.handle
+        self.name = self.title = request.name
+        self.ttl_ns, self.next_step, self.protocol = ttl_ns, next_step, ""
         self.tenure: Tenure | None = None
         self.over: Future[None] = Future()  # what was held is given back
-        self._waits: OnWaiting | None = request.waits
+        self._waits = request.waits
         self._launched = self._working = False  # the work was begun, ever; it is under way
         self._cancelled = False
         self._again = False  # its client was lost meanwhile, and another has not caught up
@@ -125,37 +116,29 @@ class Invocation(Claim):
     def cancel(self) -> Future[None]:
         """Its validity ends before anything is written that lets others in."""
         if self._pid != os.getpid():  # the parent's goes on
-            nothing: Future[None] = Future()
-            nothing.settle(None)
-            return nothing
+            return SETTLED
         self._cancelled = True
-        tenure = self.tenure
-        if tenure is not None:
-            tenure.invalidate()
+        self.hurry()
         self.client.command(self, "cancel")
         return self.over
 
     def open(self) -> BinaryIO:
-        """On the caller's thread."""
         assert isinstance(self._final, Found)
         result: BinaryIO = self.client.host.open_object(self._final.key)
         return result
 
-    def hurry(self) -> None:
-        """The process is about to end, or the store is closed."""
-        tenure = self.tenure
-        if tenure is not None:
-            tenure.invalidate()
+    def hurry(self, *, told: bool = False) -> None:
+        if (tenure := self.tenure) is not None:
+            tenure.invalidate(told=told)
 
     # What the client tells.
 
     def hear(self, action: Action) -> bool:
         """Its last word is that all is given back."""
-        _WORK[action["kind"]](self, action)
+        super().hear(action)
         return bool(action["kind"] == "left")
 
     def fail(self, error: MopslockError) -> None:
-        """It could not be begun."""
         self._conclude(error)
         self.over.settle(None)
 
@@ -166,9 +149,8 @@ class Invocation(Claim):
             if self._end is not None:  # whether it is stored is unknown
                 self._ends = [self._end]
             return True
-        self._conclude(self._late or error)
-        self._end_tenure(_texts.ended(self.name))
-        self.over.settle(None)
+        self._late = self._late or error
+        self.left({})
         return False
 
     def again(self, command: Event, terms: Event) -> Begun:
@@ -179,16 +161,13 @@ class Invocation(Claim):
         return {"kind": command["kind"], **command, "wait_ns": FOREVER}, terms
 
     def result(self) -> bytes | Output:
-        """The output of the work."""
         return self._output
 
     def answered(self, action: Action, answer: Event) -> None:
-        """What is stored is ours."""
         if action["kind"] in RESULTS and answer["outcome"] == "yes":
             self.stored()
 
     def stored(self) -> None:
-        """The result is ours."""
         self._stored = True
 
     def _work_ended(self, next_step: StepFuture, output: bytes | Output | None, event: Event) -> None:
@@ -215,8 +194,7 @@ class Invocation(Claim):
         if self._final is not None:
             return
         self._final, self._working, self._late = outcome, False, None
-        if self.tenure is not None:
-            self.tenure.invalidate(told=True)  # what is written next may let others in
+        self.hurry(told=True)  # what is written next may let others in
         if isinstance(outcome, MopslockError) and outcome.__cause__ is None:
             outcome.__cause__ = self.cause
         self._drop_output()
@@ -227,24 +205,16 @@ class Invocation(Claim):
         if isinstance(output, Output):
             output.drop()
 
-    def _waiting(self, action: Action) -> None:
-        if self._waits is not None and (status := self._seen(action)) is not None:
-            tell = self._waits
-            notifier.call(lambda: tell(status))
-
-    def _seen(self, action: Action) -> Status | None:
-        return seen(self.client, self.name, action, self.tenure.protocol if self.tenure is not None else "")
-
-    def _held(self, action: Action) -> None:
+    def held(self, action: Action) -> None:
         """A companion that joins again is the same to those who have it."""
-        tenure = self.tenure
+        tenure, self.protocol = self.tenure, action["protocol"]
         if tenure is not None and not tenure.guarded and not tenure.ended.done():
             tenure.client = self.client
             tenure.believe_held(action)
         else:
             self.tenure = Tenure(self, action)
 
-    def _launch(self, _: Action) -> None:
+    def launch(self, _: Action) -> None:
         self._late = None
         if self._again:  # by a client before, and it is under way, or has ended meanwhile
             self._again = False
@@ -258,13 +228,13 @@ class Invocation(Claim):
         if not self.next_step.settle(begin):  # nobody is there to do it
             self.cancel()
 
-    def _found(self, action: Action) -> None:
+    def found(self, action: Action) -> None:
         key = action["key"]
         self._decide(Found(key, key != self.name + RESULT, self._stored))
 
-    def _absent(self, action: Action) -> None:
+    def absent(self, action: Action) -> None:
         reason, class_ = action.get("reason", ""), action.get("class", "")
-        self._decide(_texts.no_result(self.name, reason, class_, self._seen(action), self.cause))
+        self._decide(_texts.no_result(self.name, reason, class_, self.seen(action), self.cause))
 
     def _decide(self, outcome: Step | MopslockError) -> None:
         """A remote ends when all is given back: a put of it may not land on the release that its launcher makes."""
@@ -272,13 +242,12 @@ class Invocation(Claim):
             self._conclude(outcome)
             return
         self._late, self._working = outcome, False
-        if self.tenure is not None:
-            self.tenure.invalidate(told=True)  # as for who concludes
+        self.hurry(told=True)  # as for who concludes
 
-    def _refused(self, action: Action) -> None:
-        self._conclude(refusal(self, self.client, self.name, action, seen=self._seen(action), what="lease"))
+    def refused(self, action: Action) -> None:
+        self._conclude(self.refusal(action))
 
-    def _cannot_maintain(self, action: Action) -> None:
+    def cannot_maintain(self, action: Action) -> None:
         error = _texts.nothing_to_join(self.name, action["reason"], action.get("class", ""), self.cause)
         if self._launched:  # what was begun goes on
             log.warning("%s", error)
@@ -286,9 +255,9 @@ class Invocation(Claim):
         self._end_tenure(error)
         self._late = error
 
-    def _lost(self, action: Action) -> None:
+    def lost(self, action: Action) -> None:
         """A remote that has not begun never will; who wants the result goes on without the lease."""
-        error = _texts.lost(self.name, action["reason"], self._seen(action))
+        error = _texts.lost(self.name, action["reason"], self.seen(action))
         if self._working:
             log.warning("%s", error)
         elif self.handle is not None and not self._launched:
@@ -300,48 +269,16 @@ class Invocation(Claim):
             self.tenure.ended.settle(error)
         self.tenure = None
 
-    def _released(self, _: Action) -> None:
+    def released(self, _: Action) -> None:
         self._end_tenure(_texts.ended(self.name))
 
-    def _left(self, _: Action) -> None:
-        """Nothing of it is left here."""
+    def left(self, _: Action) -> None:
         self._conclude(self._late or _texts.closed())
         self._end_tenure(_texts.ended(self.name))
         self.over.settle(None)
 
-    def _believe(self, action: Action) -> None:
+    def deadline(self, action: Action) -> None:
         if self.tenure is not None:
-            self.tenure.believe(action)
+            getattr(self.tenure, action["kind"])(action)
 
-    def _renewed(self, action: Action) -> None:
-        if self.tenure is not None:
-            self.tenure.renewed(action)
-
-    def _adopted(self, action: Action) -> None:
-        if self.tenure is not None:
-            self.tenure.adopted(action)
-
-    def _contact_lost(self, _: Action) -> None:
-        lose_contact(self.name)
-
-    def _warned(self, action: Action) -> None:
-        warn(self.name, self.ttl_ns, action, self._seen(action))
-
-
-_WORK: dict[str, Callable[[Invocation, Action], None]] = {
-    "waiting": Invocation._waiting,
-    "held": Invocation._held,
-    "launch": Invocation._launch,
-    "found": Invocation._found,
-    "absent": Invocation._absent,
-    "adopted": Invocation._adopted,
-    "renewed": Invocation._renewed,
-    "deadline": Invocation._believe,
-    "refused": Invocation._refused,
-    "lost": Invocation._lost,
-    "released": Invocation._released,
-    "contact_lost": Invocation._contact_lost,
-    "cannot_maintain": Invocation._cannot_maintain,
-    "left": Invocation._left,
-    "warned": Invocation._warned,
-}
+    renewed = adopted = deadline
