@@ -24,8 +24,7 @@ class HeldThing:
     """A lease, permit, work or companion that this process holds: until when it may be relied on, and why not. Any
     thread may ask; nothing here waits for I/O."""
 
-    what = "lease"
-    """What texts for people call it."""
+    what = "lease"  # as texts for people call it
 
     __slots__ = (
         "_belief", "_epoch", "_pid", "acquired_ns", "client", "ended", "guarded", "holder", "name", "protocol",
@@ -36,7 +35,7 @@ class HeldThing:
         """Begins with nothing that could be relied on."""
         self.client, self.store, self.name = client, client.url, name
         self.title = title  # what people are told of
-        self.guarded = guarded
+        self.guarded = guarded  # a deadline ends it; a companion's is only bad news
         self.holder = self.protocol = self.session = ""
         self.acquired_ns = self.token = self._epoch = self.ttl_ns = 0
         self._pid = os.getpid()
@@ -152,6 +151,10 @@ class Asked(Claim):
         getattr(self, action["kind"])(action)
         return action["kind"] in ENDS
 
+    def _given_up(self, future: Future[Any]) -> None:
+        if future.cancelled():
+            self.client.command(self, "cancel")
+
     def seen(self, action: Action) -> Status | None:
         """The record that a notice shows."""
         protocol = action.get("protocol") or self.protocol or "lastwriter"  # whose records have no epoch
@@ -246,10 +249,6 @@ class Lease(HeldThing, Asked):
             return not self.is_given_back()
         self.fail(_texts.refused(self.title, "cancelled", "", None, None))
         return False
-
-    def _given_up(self, settled: Future[HeldThing]) -> None:
-        if settled.cancelled():
-            self.client.command(self, "cancel")
 
     # What the client tells.
 

@@ -99,10 +99,6 @@ class Invocation(Asked):
         self.fail(_texts.closed())
         return False
 
-    def _given_up(self, next_step: StepFuture) -> None:
-        if next_step.cancelled():
-            self.client.command(self, "cancel")
-
     def complete(self, next_step: StepFuture, *, well: bool, body: bytes | Path | None) -> None:
         """The output is read, or put into a file, on this thread."""
         if self._pid != os.getpid():
