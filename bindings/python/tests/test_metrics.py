@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import mopslock
 from mopslock import _metrics
 from mopslock._permit_request import PermitRequest
 from mopslock._units import FOREVER
+from mopslock.stores import Directory
 from mopslock.terms import Terms
-from ways import LIVES, SOON, Place, forked, thread, until
+from ways import LIVES, NOTICES, SOON, Place, forked, thread, until
 from world import TTL, FakeStore, World
 
 PROTOCOLS_OPEN = True
@@ -182,6 +184,14 @@ def test_by_url_and_by_an_object_it_is_the_same(place: Place) -> None:
 
 
 ACQUIRE = "mopslock.acquire.duration"
+
+
+@pytest.mark.parametrize("store", [Path.as_uri, lambda path: Directory(path, keeper=True)], ids=["url", "own"])
+def test_a_keeper_counts_its_renewals(store: Callable[[Path], Any], tmp_path: Path) -> None:
+    with mopslock.lease(store(tmp_path), "n", ttl=NOTICES):
+        before = value("renewals", outcome="renewed")  # of other tests
+        until(lambda: value("renewals", outcome="renewed") > before)
+        assert value("renewal.left") > 0
 
 
 def test_a_metric_that_cannot_be_counted_costs_a_line_of_the_log(

@@ -111,6 +111,7 @@ class ServedClient(Client):
         elif "terms" in event:
             claim = Served(self, event["kind"], more.get("slot", 0), more.get("answers", False))
             claim.number, self.claims[number] = number, claim
+            self.meter.asked(number, event, event["terms"])
             try:
                 self._step(event)
             except MopslockError as error:
@@ -122,6 +123,7 @@ class ServedClient(Client):
             self._step(event)
 
     def _tell(self, action: Action) -> None:
+        self.meter.told(action)
         number = action.get("claim", 0)
         claim = self.claims.get(number)
         if not isinstance(claim, Served):
@@ -139,6 +141,7 @@ class ServedClient(Client):
 
     def _strand(self, error: MopslockError) -> list[tuple[Claim, Begun]]:
         """The parent decides what becomes of its claims."""
+        self.meter.stranded()
         self.claims, self.sessions = {}, {}
         self.parent.fault(self.number, error, kind="failed")
         return []
