@@ -67,18 +67,15 @@ def refuse(host: OwnHost, name: str, protocol: str, *, awaits: bool) -> None:
     task, thread = _task(), threading.get_ident()
     for block in _blocks.get():
         held = _live(block)
-        if held is None or held.name != name or not _is_one_store(getattr(held, "host", None), host):
+        if held is None or held.name != name or not _is_one_store(held.client.host, host):
             continue
         ours = block.task is not None and block.task() is task if awaits else block.thread == thread
         if ours and protocol in ("auto", held.protocol):
             raise _texts.held_by_oneself(name, "task" if awaits else "thread")
 
 
-def _is_one_store(one: OwnHost | None, other: OwnHost) -> bool:
-    if one is None or one is other:
-        return one is other
-    place = one.place()
-    return place != "" and place == other.place()
+def _is_one_store(one: OwnHost, other: OwnHost) -> bool:
+    return one is other or (one.place() != "" and one.place() == other.place())
 
 
 def _live(block: _Block) -> HeldThing | None:

@@ -115,7 +115,7 @@ class HeldLease:
     @property
     def epoch(self) -> int:
         """The newest known version of the tenure. It grows when a companion joins or leaves. 0 under lastwriter."""
-        return self._held.version()
+        return self._held.epoch
 
     @property
     def session(self) -> str:

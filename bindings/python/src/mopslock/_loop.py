@@ -75,12 +75,6 @@ class Lost(_lease.Lost):
         return await self._wait(timeout)
 
 
-async def outcome(future: Future[T], abandon: Callable[[], object]) -> T:
-    """The result of a future. If the loop is closed meanwhile, no task takes the result, and abandon is called."""
-    await TASK.wait(future, abandon=abandon)
-    return future.result()
-
-
 def threaded(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """The twin of a function that asks the store once and waits: another thread calls it."""
 

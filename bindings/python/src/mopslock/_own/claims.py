@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import _texts
@@ -25,9 +26,12 @@ class HeldThing:
     thread may ask; nothing here waits for I/O."""
 
     what = "lease"  # as texts for people call it
+    is_given_back: Callable[[], bool]  # finish has nothing left to begin; no lock, no clock: a finalizer asks
+    finish: Callable[[], Future[None]]
+    """Releases a lease, leaves a companion. The future ends when the store has confirmed, or with the loss."""
 
     __slots__ = (
-        "_belief", "_epoch", "_pid", "acquired_ns", "client", "ended", "guarded", "holder", "name", "protocol",
+        "_belief", "_pid", "acquired_ns", "client", "ended", "epoch", "guarded", "holder", "name", "protocol",
         "session", "store", "title", "token", "ttl_ns",
     )  # fmt: skip
 
@@ -37,16 +41,13 @@ class HeldThing:
         self.title = title  # what people are told of
         self.guarded = guarded  # a deadline ends it; a companion's is only bad news
         self.holder = self.protocol = self.session = ""
-        self.acquired_ns = self.token = self._epoch = self.ttl_ns = 0
+        self.acquired_ns = self.token = self.ttl_ns = 0
+        self.epoch = 0  # the newest known of the tenure; 0 under lastwriter
         self._pid = os.getpid()
         self._belief: Until = NOTHING
         self.ended: Future[None] = Future()  # why it may not be relied on
 
     # What any thread may call.
-
-    @property
-    def host(self) -> Any:
-        return self.client.host
 
     def until(self) -> int:
         """What a session has said since our own was fixed, by a call, must not be believed."""
@@ -60,11 +61,7 @@ class HeldThing:
         """What another process needs to keep it alive."""
         acquired = instant(self.acquired_ns)
         assert acquired is not None
-        return Handle(self.name, self.store, self.holder, self.ttl_ns, acquired, self._epoch, self.token, self.protocol)
-
-    def version(self) -> int:
-        """The newest known epoch of the tenure; 0 under lastwriter."""
-        return self._epoch
+        return Handle(self.name, self.store, self.holder, self.ttl_ns, acquired, self.epoch, self.token, self.protocol)
 
     def left_ns(self) -> int:
         """How long it can be relied on without another renewal; 0 or less once failure is not None."""
@@ -113,24 +110,16 @@ class HeldThing:
         """Its own deadline. What it stands on is the same."""
         self._belief = self._belief.renewed(action["at_ns"])
 
-    def is_given_back(self) -> bool:
-        """finish has nothing left to begin. It takes no lock and looks at no clock: a finalizer asks."""
-        raise NotImplementedError
-
-    def finish(self) -> Future[None]:
-        """Releases a lease, leaves a companion. The future ends when the store has confirmed, or with the loss."""
-        raise NotImplementedError
-
     def believe_held(self, action: Action) -> None:
         self.holder, self.session = action.get("holder", self.holder), action.get("session", "")
         self.protocol = action["protocol"]
         self.ttl_ns = self.ttl_ns or DEFAULT_TTL[self.protocol]
-        self._epoch, self.token = action.get("epoch", 0), action.get("token", self.token)
+        self.epoch, self.token = action.get("epoch", 0), action.get("token", self.token)
         self.acquired_ns = self.acquired_ns or action.get("wall_ns", 0)
         self.deadline(action)
 
     def adopted(self, action: Action) -> None:
-        self._epoch = action["epoch"]
+        self.epoch = action["epoch"]
 
 
 class Asked(Claim):
@@ -339,7 +328,7 @@ class Permit(Lease):
     def held(self, action: Action) -> None:
         self.total, self.acquired_ns = action["total"], self.client.clock.wall()
         super().held(action)
-        self._epoch = self.token
+        self.epoch = self.token
 
     def refusal(self, action: Action) -> MopslockError:
         error = super().refusal(action)

@@ -14,6 +14,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from .client import Client
 from .clock import System
 from .keeper import MESSAGES
 from .threads import shared, threads
-from .verbs import ENDS, READS, RESULTS, Action, Event, keys, looked_at, opened
+from .verbs import BYTES, ENDS, READS, RESULTS, Action, Event, keys, looked_at, opened
 
 LOOKING = 0.1  # seconds after which a system without pidfd is asked for the parent
 
@@ -36,30 +37,6 @@ def is_last(begun: str, said: str) -> bool:
     if begun in ("invoke", "remote"):
         return said == "left"
     return said in ENDS or said == "broken" or (said == "seen" and begun == "look")
-
-
-class Parent:
-    """The process that is served."""
-
-    def __init__(self, pid: int, belief: int) -> None:
-        self.pid = pid
-        self._lock = threading.Lock()
-        self._packer = msgpack.Packer()
-        self.words = memoryview(mmap.mmap(belief, 0)).cast("q")
-
-    def say(self, store: int, message: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> None:
-        """Tells it something. It reads whatever it does: a thread of its own does nothing else."""
-        with self._lock:
-            left: bytes = self._packer.pack([store, message, more] if more else [store, message])
-            while left:
-                left = left[os.write(1, left) :]
-
-    def fault(self, store: int, error: BaseException, **fields: Any) -> None:
-        kind = next((name for name, of in FAULTS.items() if isinstance(error, of)), "store")
-        said = {"kind": "fault", "fault": kind, "text": str(error).removeprefix("mopslock: "), **fields}
-        if kind == "store":
-            said["class"], _, _ = looked_at(error)
-        self.say(store, said)
 
 
 class Served(Claim):
@@ -182,61 +159,47 @@ class ServedClient(Client):
             self.parent.words[claim.slot] = (until & ~0xFF | (claim.tenures - 1) & 0xFF) if until else 0
 
 
-class Serving:
-    """All stores of one parent."""
+class Parent:
+    """The process that is served, and all its stores."""
 
-    def __init__(self, parent: Parent) -> None:
-        self.parent = parent
+    def __init__(self, belief: int) -> None:
+        self._lock = threading.Lock()
+        self._packer = msgpack.Packer()
         self._stores: dict[int, ServedClient] = {}
+        self.words = memoryview(mmap.mmap(belief, 0)).cast("q")
+
+    def say(self, store: int, message: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> None:
+        """Tells it something. It reads whatever it does: a thread of its own does nothing else."""
+        with self._lock:
+            left: bytes = self._packer.pack([store, message, more] if more else [store, message])
+            while left:
+                left = left[os.write(1, left) :]
+
+    def fault(self, store: int, error: BaseException, **fields: Any) -> None:
+        kind = next((name for name, of in FAULTS.items() if isinstance(error, of)), "store")
+        said = {"kind": "fault", "fault": kind, "text": str(error).removeprefix("mopslock: "), **fields}
+        if kind == "store":
+            said["class"], _, _ = looked_at(error)
+        self.say(store, said)
 
     def take(self, number: int, message: Event, more: Mapping[str, Any]) -> None:
-        kind = message["kind"]
-        if kind in ("ping", "counts"):
-            counted = {"counted": registry.counted()} if kind == "counts" else {}
-            self.parent.say(number, {"kind": "done", "call": message.get("call", 0), **counted})
-            return
-        if kind == "open":
-            shared.workers.submit(lambda: self._open(number, message))
-            return
-        client = self._stores.get(number)
-        if client is None:
-            if "call" in message:
-                self.parent.fault(number, Closed("mopslock: the store is not open"), call=message["call"])
+        if message["kind"] in ("ping", "counts"):
+            counted = {"counted": registry.counted()} if message["kind"] == "counts" else {}
+            self.say(number, {"kind": "done", "call": message.get("call", 0), **counted})
         elif "call" in message:
-            shared.workers.submit(lambda: self._serve(client, number, message))
-        else:
+            shared.workers.submit(lambda: self._serve(number, message))
+        elif (client := self._stores.get(number)) is not None:
             client.post(lambda: client.take(message, more))
 
-    def _open(self, number: int, message: Event) -> None:
-        """Makes the store, and shows that it is the parent's: what that has put is there."""
+    def _serve(self, number: int, message: Event) -> None:
+        kind, answer = message["kind"], {"kind": "done", "call": message["call"]}
         try:
-            os.environ.update(message.get("environment", {}))
-            sys.path[:] = message["path"]
-            where, arguments = message["terms"]
-            module, _, name = where.partition(":")
-            make: Any = importlib.import_module(module)
-            for part in name.split("."):
-                make = getattr(make, part)
-            store = make(*arguments)
-            if probe := message.get("probe"):
-                found = store.get(probe[0])
-                body = found if isinstance(found, (bytes, type(None))) else found[0]
-                if body != probe[1]:
-                    raise BadArgument(
-                        f"mopslock: the store that {where} makes in a keeper is another one: what this process has put "
-                        "is not in it; keep its leases in this process (keeper=False)"
-                    )
-            self._stores[number] = ServedClient(self.parent, number, store)
-        except BaseException as error:
-            self.parent.fault(number, error, call=message["call"])
-            return
-        self.parent.say(number, {"kind": "opened", "call": message["call"]})
-
-    def _serve(self, client: ServedClient, number: int, message: Event) -> None:
-        call, kind = message["call"], message["kind"]
-        answer: Event = {"kind": "done", "call": call}
-        try:
-            if kind == "catch_up":
+            if kind == "open":
+                self._stores[number] = ServedClient(self, number, made(message))
+                answer["kind"] = "opened"
+            elif (client := self._stores.get(number)) is None:
+                raise Closed("mopslock: the store is not open")
+            elif kind == "catch_up":
                 client.look()
             elif kind == "fetch":
                 with opened(client.store, message["key"]) as found, open(message["path"], "wb") as file:
@@ -247,9 +210,26 @@ class Serving:
             else:
                 raise BadArgument(f"mopslock: {kind} is not for stores that are written in Python")
         except BaseException as error:
-            self.parent.fault(number, error, call=call)
-            return
-        self.parent.say(number, answer)
+            self.fault(number, error, call=message["call"])
+        else:
+            self.say(number, answer)
+
+
+def made(message: Event) -> Any:
+    """The parent's store: what that has put is there."""
+    os.environ.update(message.get("environment", {}))
+    sys.path[:] = message["path"]
+    where, arguments = message["terms"]
+    module, _, name = where.partition(":")
+    store = attrgetter(name)(importlib.import_module(module))(*arguments)
+    if probe := message.get("probe"):
+        found = store.get(probe[0])
+        if (found if found is None or isinstance(found, BYTES) else found[0]) != probe[1]:
+            raise BadArgument(
+                f"mopslock: the store that {where} makes in a keeper is another one: what this process has put "
+                "is not in it; keep its leases in this process (keeper=False)"
+            )
+    return store
 
 
 class Told(logging.Handler):
@@ -275,9 +255,9 @@ def alive(pid: int) -> str:
 
 def serve(pid: int, belief: int) -> None:
     """Serves a parent, until it has ended or its messages have. Nothing is released then."""
-    parent = Parent(pid, belief)
+    parent = Parent(belief)
     logging.getLogger("mopslock").addHandler(Told(parent))
-    serving, unpacker = Serving(parent), msgpack.Unpacker(max_buffer_size=0, unicode_errors="surrogateescape")
+    unpacker = msgpack.Unpacker(max_buffer_size=0, unicode_errors="surrogateescape")
     parent.say(0, {"kind": "ready", "messages": MESSAGES, "pid": os.getpid()})
     ends: list[int] = []
     try:
@@ -294,4 +274,4 @@ def serve(pid: int, belief: int) -> None:
                 os._exit(0)
             unpacker.feed(piece)
             for number, message, *more in unpacker:
-                serving.take(number, message, more[0] if more else {})
+                parent.take(number, message, more[0] if more else {})
