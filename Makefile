@@ -68,7 +68,8 @@ lib: ## build libmopslock-core into bin/lib
 
 python: $(VENV)/installed ## build the wheel of the Python package into bin/dist
 	@rm -f $(BIN)/dist/*.whl
-	@MOPSLOCK_LIB_DIR=$(CURDIR)/$(PYLIB) $(PIP) wheel --no-deps --no-build-isolation -w $(BIN)/dist ./$(PACKAGE)
+	@$(MAKE) -s python-parts PARTS=$(CURDIR)/$(BIN)/python-parts
+	@MOPSLOCK_LIB_DIR=$(CURDIR)/$(BIN)/python-parts $(PIP) wheel --no-deps --no-build-isolation -w $(BIN)/dist ./$(PACKAGE)
 	@ls $(BIN)/dist/*.whl
 
 # What setup.py packs, into PARTS. The tests' package has no cloud in its command.

@@ -110,7 +110,7 @@ def prebuilt() -> Path | None:
         fail(
             f"{PREBUILT}={value} does not have what is to be packed:",
             problems,
-            ["build it with `make python`; it is in bin/python-lib then", f"unset {PREBUILT}"],
+            ["build it with `make python`; it is in bin/python-parts then", f"unset {PREBUILT}"],
         )
     return Path(value)
 
