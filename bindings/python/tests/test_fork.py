@@ -6,7 +6,6 @@ import asyncio
 import multiprocessing
 import os
 import queue
-import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -26,23 +25,50 @@ pytestmark = [
 ]
 
 
-def test_a_child_is_told_at_once_that_a_lease_is_its_parents(place: Place) -> None:
-    """Also a child's child, of both leases; and each keeps its own meanwhile."""
-    with mopslock.lease(place.store, "n", ttl=LIVES) as lease:
+def test_what_is_held_is_the_parents(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child is told at once, and so is a child's child. By both ways they hold their own meanwhile, by copies of the
+    library that leave no file."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    mopslock.inspect(place.other().store, "n")  # which makes its host here
+    lease_of_task = asyncio.run(aio.acquire(place.store, "of a task", ttl=LIVES))
+
+    async def judge_task() -> list[bool]:
+        with pytest.raises(mopslock.Forked):
+            await lease_of_task.release()
+        async with lease_of_task:
+            return [lease_of_task.lost.is_set(), await lease_of_task.lost.wait(SOON)]
+
+    with (
+        mopslock.lease(place.store, "n", ttl=LIVES) as lease,
+        mopslock.accompany(lease.text, store=place.store) as companion,
+    ):
 
         def child() -> Any:
-            with mopslock.lease(place.store, "child", ttl=LIVES) as own:
+            for call in (companion.check, companion.leave):
+                with pytest.raises(mopslock.Forked):
+                    call()
+            with pytest.raises(mopslock.Held):
+                mopslock.acquire(place.store, "n", ttl=LIVES, wait=0)
+            with (
+                mopslock.lease(place.store, "child", ttl=LIVES) as own,
+                mopslock.accompany(lease.text, store=place.store) as another,
+            ):
                 said = [
-                    fork_jobs.judge(lease),
+                    fork_jobs.judge(lease), *fork_jobs.take(place.other().store),
                     *forked(lambda: [fork_jobs.judge(lease), fork_jobs.judge(own), *fork_jobs.take(place.store)]),
-                ]
+                ]  # fmt: skip
                 own.check()
-            return said
+                another.check()
+            return [*said, *asyncio.run(judge_task()), another.holder]
 
-        assert forked(child) == [JUDGED, JUDGED, JUDGED, TAKEN]
+        assert forked(child) == [JUDGED, TAKEN, JUDGED, JUDGED, TAKEN, True, True, lease.holder]
+        companion.check()
         lease.check()
-    assert place.released("n")
-    assert place.released("child")
+        lease_of_task.check()
+    assert all(place.released(name) for name in ("n", "child", "child0"))
+    assert [*(tmp_path / "tmp").iterdir()] == []
+    asyncio.run(lease_of_task.release())
 
 
 def test_both_keep_on_renewing_and_hear_of_losses(tmp_path: Path) -> None:
@@ -87,56 +113,6 @@ with mopslock.lease({place.code}, "n", ttl={LIVES}, wait=0) as lease:
     with program(code) as process:
         assert ended(process) == (0, "5 held\n" * 2, "")
     assert place.released("n")
-
-
-def test_a_child_takes_leases_of_its_own_in_both_ways(place: Place) -> None:
-    with mopslock.lease(place.store, "n", ttl=LIVES) as lease:
-        mopslock.inspect(place.other().store, "n")  # so both libraries were loaded here
-
-        def child() -> Any:
-            said = fork_jobs.take(place.store, place.other().store)
-            with pytest.raises(mopslock.Held):
-                mopslock.acquire(place.store, "n", ttl=LIVES, wait=0)
-            return [*said, mopslock.inspect(place.store, "n").holder == lease.holder]
-
-        assert forked(child) == [TAKEN, TAKEN, True]
-        lease.check()
-    assert place.released("child0")
-    assert place.released("child1")
-
-
-def test_a_companion_is_its_own_processs_and_a_child_may_have_another(place: Place) -> None:
-    with (
-        mopslock.lease(place.store, "n", ttl=LIVES) as lease,
-        mopslock.accompany(lease.text, store=place.store) as companion,
-    ):
-
-        def child() -> Any:
-            for call in (companion.check, companion.leave):
-                with pytest.raises(mopslock.Forked):
-                    call()
-            with mopslock.accompany(lease.text, store=place.store) as own:
-                own.check()
-                return own.holder
-
-        assert forked(child) == lease.holder
-        companion.check()
-        lease.check()
-
-
-def test_a_lease_of_asyncio_is_the_parents_too(place: Place) -> None:
-    lease = asyncio.run(aio.acquire(place.store, "n", ttl=LIVES))
-
-    async def judge() -> Any:
-        with pytest.raises(mopslock.Forked):
-            await lease.release()
-        async with lease:
-            pass
-        return [lease.lost.is_set(), await lease.lost.wait(SOON)]
-
-    assert forked(lambda: asyncio.run(judge())) == [True, True]
-    lease.check()
-    asyncio.run(lease.release())
 
 
 def test_a_child_of_a_process_that_waits_does_not_wait(place: Place) -> None:
@@ -205,14 +181,3 @@ def test_processes_of_a_pool_take_leases_of_their_own_and_pass_our_errors(place:
         assert error.seen is not None
         assert error.seen.holder == lease.holder
         lease.check()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_private_copies_of_the_library_leave_no_files(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mopslock.inspect(place.store, "n")
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    assert forked(lambda: fork_jobs.take(place.store)) == [TAKEN]
-    assert list((tmp_path / "tmp").iterdir()) == []
