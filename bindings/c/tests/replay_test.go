@@ -27,80 +27,35 @@ func TestVectors(t *testing.T) {
 	command(t, nil, replayer(t, coreLibrary(t)), paths...)
 }
 
-// renewals is a vector: machines that each acquire, then renew in turn.
-func renewals(count, rounds int) string {
+// looks is a vector: machines that each begin to acquire, and then are woken in turn.
+func looks(count, rounds int) string {
 	var text strings.Builder
 	var r machines.Registry
 	handles := make([]machines.Handle, count)
-	hosts := make([]renewer, count)
 	for i := range handles {
 		cfg := leaseConfig(byte(i + 1))
 		var answer []byte
 		handles[i], answer = r.New(nil, cfg)
 		fmt.Fprintf(&text, "new %d %x\nanswer %x\n", i+1, cfg, answer)
 	}
-	step := func(i int, in []byte) {
-		answer := r.Step(nil, handles[i], in)
-		fmt.Fprintf(&text, "step %d %x\nanswer %x\n", i+1, in, answer)
-		hosts[i].observe(answer)
-	}
-	for i := range handles {
-		step(i, input(1, core.Event{Kind: core.EventAcquire}))
-	}
-	for range 3 * rounds {
-		for i := range handles {
-			step(i, hosts[i].next())
+	step := func(at int64, event core.Event) {
+		for i, handle := range handles {
+			in := input(at, event)
+			fmt.Fprintf(&text, "step %d %x\nanswer %x\n", i+1, in, r.Step(nil, handle, in))
 		}
+	}
+	step(1, core.Event{Kind: core.EventAcquire, Wait: core.Forever})
+	for at := range rounds {
+		step(int64(at+2), core.Event{Kind: core.EventWoke})
 	}
 	return text.String()
-}
-
-// renewer answers a machine's requests as a store that always says yes.
-type renewer struct {
-	now     int64
-	asked   core.Action // a get or put, or zero
-	wake    int64
-	written []byte
-}
-
-func (r *renewer) observe(answer []byte) {
-	var a core.Answer
-	if err := core.DecodeAnswer(answer, new(core.AnswerBuffer), &a); err != nil || a.Err != nil {
-		panic(fmt.Sprint("mopslock: ", err, a.Err))
-	}
-	r.asked = core.Action{}
-	for _, action := range a.Actions {
-		switch action.Kind {
-		case core.ActionGet, core.ActionPut:
-			r.asked = action
-			r.asked.Body = append([]byte(nil), action.Body...)
-		case core.ActionWake:
-			r.wake = action.At
-		}
-	}
-}
-
-func (r *renewer) next() []byte {
-	r.now = max(r.now, 1)
-	ev := core.Event{Kind: core.EventAnswer, Request: r.asked.Request, Outcome: core.OutcomeYes}
-	switch {
-	case r.asked.Kind == core.ActionPut:
-		r.written = r.asked.Body
-	case r.asked.Kind == core.ActionGet && r.written == nil:
-		ev.Outcome = core.OutcomeNo
-	case r.asked.Kind == core.ActionGet:
-		ev.Body = r.written
-	default:
-		r.now, ev = max(r.now, r.wake), core.Event{Kind: core.EventWoke}
-	}
-	return core.AppendInput(nil, core.Instant{Mono: r.now, Wall: 1e18 + r.now}, &ev)
 }
 
 // TestReplayFinds what differs, and says where.
 func TestReplayFinds(t *testing.T) {
 	t.Parallel()
 	replay := replayer(t, coreLibrary(t))
-	good := renewals(2, 2)
+	good := looks(2, 6)
 	command(t, nil, replay, write(t, "good.vec", "# fine\n\n"+good+"drop 1\ndrop 2\n"))
 	lines := strings.SplitAfter(good, "\n")
 	last := strings.TrimSpace(lines[len(lines)-2]) // an answer
@@ -143,15 +98,15 @@ func TestStepsAllocateNothing(t *testing.T) {
 	const repeats = 100
 	replay := replayer(t, coreLibrary(t))
 	collections := func(count, rounds int) int {
-		file := write(t, "renewals.vec", renewals(count, rounds))
+		file := write(t, "looks.vec", looks(count, rounds))
 		out := command(t, []string{"GOGC=1", "GODEBUG=gctrace=1"}, replay, "--bench", fmt.Sprint(repeats), file)
 		return strings.Count("\n"+out, "\ngc ")
 	}
 	// What the runtime itself allocates on a busy machine only adds to a count, so the
 	// least of some counts is the steps' own.
-	few, many := collections(1, 10), collections(1, 2000)
+	few, many := collections(1, 30), collections(1, 6000)
 	for tries := 0; many > few+1 && tries < 3; tries++ {
-		many = min(many, collections(1, 2000))
+		many = min(many, collections(1, 6000))
 	}
 	// That collections are counted is shown by machines, which are some kilobytes.
 	if made := collections(64, 0); many > few+1 || made < few+10 {
