@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -38,11 +37,9 @@ class Alarm:
         self.told: list[int] = []
 
     def due(self) -> int:
-        """The next one."""
         return self.instants[0] if self.instants else NEVER
 
     def pass_time(self) -> None:
-        """It has come."""
         assert self.due() <= self.clock.mono()
         self.told.append(self.instants.pop(0))
 
@@ -109,14 +106,19 @@ def test_a_renewal_is_made_by_the_thread_that_finds_it_due() -> None:
     that thread hangs the other one watches, and what is due is made by workers."""
     asked: list[tuple[str, threading.Thread]] = []
     handed: list[Do] = []
+    over, hangs = threading.Event(), False
     clock, store, workers = FakeClock(), FakeStore(), Workers()
 
     def soon(job: Do) -> None:
         handed.append(job)
         workers.submit(job)
 
-    store.creates = True
-    store.fault = lambda verb, _: asked.append((verb, threading.current_thread()))
+    def note(verb: str, _: str) -> None:
+        asked.append((verb, threading.current_thread()))
+        if hangs and len(asked) == 1:
+            over.wait(SOON)
+
+    store.creates, store.fault = True, note
     sleeper = Sleeper(soon)
     share = Threads(workers, sleeper)
     share.soon = soon
@@ -124,105 +126,67 @@ def test_a_renewal_is_made_by_the_thread_that_finds_it_due() -> None:
     host = OwnHost(store, client)
     lease = claim(host.begin_acquire("n", Terms(protocol="strict", ttl=60), 0, None).result())
 
-    def begin_renewal() -> None:
+    def renew() -> None:
         """When it is due, to the nanosecond: a thread that is late takes it that it was held up."""
         until(lambda: sleeper._spare)
         asked.clear()
         handed.clear()
-        pass_until_due()
+        before = lease.until()
 
-    def pass_until_due() -> None:
-        clock.now = max(clock.now, client.due())
-        sleeper.poke()
+        def is_renewed() -> bool:
+            if lease.until() == before and (not asked or hangs):
+                clock.now = max(clock.now, client.due())
+                sleeper.poke()
+            return lease.until() > before
 
-    def is_renewed_from(before: int) -> bool:
-        if lease.until() == before:
-            pass_until_due()
-        return lease.until() > before
+        until(is_renewed)
 
     for _ in range(4):
-        before = lease.until()
-        begin_renewal()
-        until(lambda: lease.until() > before)  # noqa: B023
+        renew()
         until(lambda: sleeper._spare)
         assert [verb for verb, _ in asked] in (["put", "exists"], ["put", "exists", "get", "exists"])
         assert len({thread for _, thread in asked}) == 1
         assert not handed
-    over = threading.Event()
-    note = store.fault
-
-    def hang(verb: str, key: str) -> None:
-        note(verb, key)
-        over.wait(SOON)
-
-    store.fault = hang
-    begin_renewal()
-    until(lambda: len(asked) == 1)
-    store.fault = note
-    before = lease.until()
-    until(lambda: is_renewed_from(before))
+    hangs = True
+    renew()
     over.set()
     assert asked[0][1] is not asked[1][1]
     host.close(SECOND)
 
 
-class Gate:
-    """Jobs that wait until they are let through, and how many are in it."""
-
-    def __init__(self) -> None:
-        self.inside, self.most, self.done = 0, 0, 0
-        self.threads: list[threading.Thread] = []
-        self.changed = threading.Condition()
-        self.open = False
-
-    def job(self) -> None:
-        with self.changed:
-            self.threads.append(threading.current_thread())
-            self.inside += 1
-            self.most = max(self.most, self.inside)
-            self.changed.notify_all()
-            assert self.changed.wait_for(lambda: self.open, SOON)
-            self.inside -= 1
-            self.done += 1
-            self.changed.notify_all()
-
-    def until(self, true: Callable[[], bool]) -> None:
-        with self.changed:
-            assert self.changed.wait_for(true, SOON)
-
-    def let_through(self) -> None:
-        with self.changed:
-            self.open = True
-            self.changed.notify_all()
-
-
 def test_no_more_workers_than_the_bound_and_none_that_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too much waits for its turn, and gets it. One that hangs keeps neither others nor the process."""
-    workers, gate = Workers(3), Gate()
+    workers, go_on = Workers(3), threading.Event()
+    began, done, seen, counts = threading.Semaphore(0), threading.Semaphore(0), set[threading.Thread](), list[int]()
+
+    def job() -> None:
+        seen.add(threading.current_thread())
+        counts.append(workers._count)
+        began.release()
+        assert go_on.wait(SOON)
+        done.release()
+
     for _ in range(10):
-        workers.submit(gate.job)
-    gate.until(lambda: gate.inside == 3)
-    assert workers._count == 3
-    assert all(thread.daemon for thread in gate.threads)
+        workers.submit(job)
+    for _ in range(3):
+        assert began.acquire(timeout=SOON)
+    assert (len(seen), all(thread.daemon for thread in seen)) == (3, True)
     monkeypatch.setattr(_workers, "IDLE", 0.001)
-    gate.let_through()
-    gate.until(lambda: gate.done == 10)
-    assert gate.most == 3
-    for thread in gate.threads:
+    go_on.set()
+    for _ in range(10):
+        assert done.acquire(timeout=SOON)
+    for thread in seen:
         thread.join(SOON)
-    assert (workers._count, workers._waiting) == (0, 0)
-    done = threading.Event()
-    workers.submit(done.set)
-    assert done.wait(SOON)
+    assert (max(counts), workers._count, workers._waiting) == (3, 0, 0)
+    workers.submit(done.release)
+    assert done.acquire(timeout=SOON)
 
 
 def test_no_work_is_lost_while_workers_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them ends after no time at all, just as the next work comes."""
     monkeypatch.setattr(_workers, "IDLE", 0.0)
-    workers, done = Workers(2), threading.Semaphore(0)
-    for _ in range(500):
-        workers.submit(done.release)
-    for _ in range(500):
+    workers, done = Workers(2), threading.Semaphore(500)
+    for _ in range(1000):
         assert done.acquire(timeout=SOON)
         workers.submit(done.release)
     for _ in range(500):
