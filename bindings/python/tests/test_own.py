@@ -61,63 +61,43 @@ def test_a_number_is_given_once(world: World) -> None:
     assert (lease.failure(), world.store.holder("n")) == (None, lease.holder)
 
 
-class TellingStore(FakeStore):
-    """It tells of what changes."""
+@pytest.mark.parametrize("able", [True, False])
+def test_who_waits_where_changes_are_told_looks_when_one_is(world: World, able: bool) -> None:
+    """Where nothing can be watched it looks now and then."""
+    told: list[tuple[str, Do]] = []
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: list[tuple[str, Do]] = []
+    def watch(key: str, changed: Do) -> Do:
+        if not able:
+            raise OSError("no watches left")
+        told.append(begun := (key, changed))
+        return lambda: told.remove(begun)
 
-    def watch(self, key: str, changed: Do) -> Do:
-        told = key, changed
-        self.told.append(told)
-        return lambda: self.told.remove(told)
-
-    def tell(self) -> None:
-        for _, changed in [*self.told]:
+    def tell() -> None:
+        for _, changed in [*told]:
             changed()
 
-
-def test_who_waits_where_changes_are_told_looks_when_one_is() -> None:
-    world = World(store := TellingStore())
-    held = world.lease()
-    host = world.host()
+    world.store.watch = watch  # type: ignore[attr-defined]
+    held, host = world.lease(), world.host()
     waiting = host.begin_acquire("n", Terms(), FOREVER, None)
-    world.settle()
-    world.run(60, lambda: bool(store.told))
-    assert all(key.startswith("n/") for key, _ in store.told)
+    world.run(60, lambda: bool(told))
+    assert (bool(told), all(key.startswith("n/") for key, _ in told)) == (able, True)
     world.run(0.2)
-    store.asked()
-    world.settle()
-    assert store.asked() == [], "not before the next poll"
-    store.tell()
+    world.store.asked()
+    tell()
     world.run(0.05)
-    assert store.asked(), "but at once when there is something to see"
+    assert bool(world.store.asked()) == able
     world.result(held.finish())
-    store.tell()
+    tell()
     released = world.clock.now
-    lease = claim(world.result(waiting))
-    assert world.clock.now - released < SECOND // 10
-    late = [*store.told]
+    lease, late = claim(world.result(waiting, 60)), [*told]
+    assert (world.clock.now - released < SECOND // 10) == able
     world.result(lease.finish())
     world.settle()
-    assert store.told == [], "who waits for nothing watches nothing"
+    assert told == [], "who waits for nothing watches nothing"
     for _, changed in late:
         changed()
     world.run(5)
     assert host.client.claims == {}
-
-
-def test_a_store_that_cannot_watch_is_read_now_and_then(world: World) -> None:
-    def refuse(key: str, changed: Do) -> Do:
-        raise OSError("no watches left")
-
-    world.store.watch = refuse  # type: ignore[attr-defined]
-    held = world.lease()
-    waiting = world.host().begin_acquire("n", Terms(), FOREVER, None)
-    world.run(10)
-    world.result(held.finish())
-    world.result(waiting, 60)
 
 
 # What ends a lease.
@@ -214,12 +194,6 @@ def test_past_its_deadline_a_lease_is_lost_though_its_event_loop_never_turns(
     assert world.store.asked() == []
 
 
-# Waiting.
-
-
-# Companions.
-
-
 def test_a_companion_that_loses_contact_tries_on(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """It is not lost, only not to be relied on; and once there is contact again it is, until a release."""
     holder = world.host()
@@ -243,24 +217,6 @@ def test_a_companion_that_loses_contact_tries_on(world: World, caplog: pytest.Lo
 
 
 # Closing.
-
-
-def test_close_releases_everything_at_once(world: World) -> None:
-    host = world.host()
-    leases = [world.lease(host, f"n{i}") for i in range(5)]
-    world.lease(world.host(), "other")
-    waiter = host.begin_acquire("other", Terms(), FOREVER, None)
-    world.run(2)
-    fresh = host.begin_acquire("fresh", Terms(), FOREVER, None)
-    world.store.asked()
-    assert world.close(host, 5) is None
-    assert [world.store.holder(name) for name in (*(f"n{i}" for i in range(5)), "fresh")] == [None] * 6
-    assert all(isinstance(lease.failure(), errors.LeaseEnded) for lease in leases)
-    assert isinstance(waiter.exception(), errors.Closed)
-    assert isinstance(fresh.exception(), errors.MopslockError), "what had not begun"
-    assert world.store.log.count("put") == 5
-    with pytest.raises(errors.Closed):
-        host.begin_acquire("n", Terms(), FOREVER, None)
 
 
 @pytest.mark.parametrize("when", ["fault", "after"])
@@ -291,9 +247,6 @@ def test_an_answer_past_its_limit_is_unknown(world: World) -> None:
     world.store.fault = slow
     assert isinstance(world.error(world.host().begin_acquire("n", Terms(), FOREVER, None)), errors.Unreachable)
     assert "put" not in world.store.log
-
-
-# Reading.
 
 
 # What the client does for every store.
