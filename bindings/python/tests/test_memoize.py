@@ -91,17 +91,12 @@ class Colour(enum.IntEnum):
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ((1, 2), "argument a of .*some is a tuple"),
-        ({1}, "is a set"),
-        (b"x", "is a bytes"),
-        (object(), "is a object"),
-        (Colour.RED, "is a Colour"),
-        (float("nan"), "is nan"),
-        (float("inf"), "is inf"),
+        ((1, 2), "argument a of .*some is a tuple"), ({1}, "is a set"), (b"x", "is a bytes"), (object(), "is a object"),
+        (Colour.RED, "is a Colour"), (float("nan"), "is nan"), (float("inf"), "is inf"),
         ({1: 2}, "is a dict with keys that are not str"),
         ([{"x": [0, (1,)]}], r"argument a\[0\]\['x'\]\[1\] of .*some is a tuple"),
     ],
-)
+)  # fmt: skip
 def test_what_json_has_no_word_for_is_named(value: Any, said: str) -> None:
     with pytest.raises(TypeError, match=said + ".*give memoize key="):
         some.key(value)
@@ -135,25 +130,12 @@ def test_key_says_what_a_call_is_known_by() -> None:
 
 def times(by: int) -> Callable[[Callable[[int], int]], Callable[[int], int]]:
     """Decorators that close over a value."""
-
-    def decorate(function: Callable[[int], int]) -> Callable[[int], int]:
-        @functools.wraps(function)
-        def call(x: int) -> int:
-            return by * function(x)
-
-        return call
-
-    return decorate
+    return lambda function: functools.wraps(function)(lambda x: by * function(x))
 
 
 def wrapped(function: Callable[[int], int]) -> Callable[[int], int]:
     """A decorator that closes over nothing else."""
-
-    @functools.wraps(function)
-    def call(x: int) -> int:
-        return function(x)
-
-    return call
+    return functools.wraps(function)(lambda x: 1 + function(x))
 
 
 def plain(x: int) -> int:
@@ -167,8 +149,8 @@ def twice(x: int) -> int:
     return x
 
 
-def outer(z: int, *, own: bool = False) -> Any:
-    """Makes functions."""
+def outer(z: int) -> tuple[Any, Any, Any]:
+    """Functions: one over z, one over itself, and one with a default."""
 
     def closure(x: int) -> list[int]:
         return [z, x]
@@ -176,16 +158,15 @@ def outer(z: int, *, own: bool = False) -> Any:
     def calls_itself(x: int) -> int:
         return calls_itself(x - 1) if x else 1
 
-    return calls_itself if own else closure
-
-
-def defaults(z: int) -> Any:
-    """Makes functions whose defaults differ."""
-
-    def inner(x: int, z: int = z) -> list[int]:
+    def default(x: int, z: int = z) -> list[int]:
         return [z, x]
 
-    return inner
+    return closure, calls_itself, default
+
+
+closure, calls_itself, default = outer(1)
+EXECUTED: dict[str, Any] = {}
+exec("def f(): ...", EXECUTED)  # which no module has
 
 
 class Owner:
@@ -199,32 +180,20 @@ class Owner:
     def __call__(self) -> None: ...
 
 
-def nowhere() -> Any:
-    """A function that no module has."""
-    given: dict[str, Any] = {}
-    exec("def f(): ...", given)
-    return given["f"]
-
-
 @pytest.mark.parametrize(
     ("function", "key", "why"),
     [
-        (lambda x: x, None, "all lambdas"),
-        (outer(1), None, "over other values of z"),
-        (defaults(1), lambda x: x, "other defaults"),
-        (Owner().method, None, "bound to a Owner"),
-        (Owner.made, None, "bound to a type"),
-        (Owner(), None, "no name of its own"),
-        (functools.partial(outer, 1), None, "a partial has no name"),
-        ([].append, None, "bound to a list"),
-        (nowhere(), None, "by exec"),
-        (functools.wraps(outer(1))(lambda *given: given), None, "over other values of z"),
+        (lambda x: x, None, "all lambdas"), (closure, None, "over other values of z"),
+        (default, lambda x: x, "other defaults"), (Owner().method, None, "bound to a Owner"),
+        (Owner.made, None, "bound to a type"), (Owner(), None, "no name of its own"),
+        (functools.partial(outer, 1), None, "a partial has no name"), ([].append, None, "bound to a list"),
+        (EXECUTED["f"], None, "by exec"),
+        (functools.wraps(closure)(lambda *given: given), None, "over other values of z"),
         (times(2)(plain), None, "wraps .*plain, which stands for itself, and .* other values of by"),
-        (times(2)(wrapped(plain)), None, "other values of by"),
-        (wrapped(times(2)(plain)), None, "other values of by"),
-        (times(2)(defaults(1)), None, "makes another one, over other values of by"),
+        (times(2)(wrapped(plain)), None, "other values of by"), (wrapped(times(2)(plain)), None, "other values of by"),
+        (times(2)(default), None, "makes another one, over other values of by"),
     ],
-)
+)  # fmt: skip
 def test_what_has_no_identity_of_its_own_needs_a_name(function: Any, key: Any, why: str) -> None:
     with pytest.raises(mopslock.BadArgument, match=f"{why}.*Give memoize name="):
         mopslock.memoize(Memory(), key=key)(function)
@@ -235,14 +204,14 @@ def test_what_has_no_identity_of_its_own_needs_a_name(function: Any, key: Any, w
 def test_what_is_one_function_wherever_it_is_defined_needs_none() -> None:
     retried = functools.wraps(inspect.unwrap(some))(lambda *given: given)
     named = (
-        (outer(1, own=True), f"{__name__}.outer.<locals>.calls_itself"), (retried, f"{__name__}.some"),
-        (defaults(1), f"{__name__}.defaults.<locals>.inner"), (Owner.method, f"{__name__}.Owner.method"),
+        (calls_itself, f"{__name__}.outer.<locals>.calls_itself"), (retried, f"{__name__}.some"),
+        (default, f"{__name__}.outer.<locals>.default"), (Owner.method, f"{__name__}.Owner.method"),
         (wrapped(plain), f"{__name__}.plain"), (twice, f"{__name__}.twice"),
         (math.sqrt, "math.sqrt"), (int, "builtins.int"),
     )  # fmt: skip
     for function, name in named:
         assert _memo.identity(function, has_key=False) == name
-    one, other = mopslock.memoize(Memory())(defaults(1)), mopslock.memoize(Memory())(defaults(2))
+    one, other = mopslock.memoize(Memory())(default), mopslock.memoize(Memory())(outer(2)[2])
     assert one.key(1) != other.key(1), "the default is an argument"
 
 

@@ -61,21 +61,22 @@ def run(*command: str | Path, env: Mapping[str, str] | None = None, cwd: Path = 
     )  # fmt: skip
 
 
-def build(what: Path, to: Path, kind: str = "wheel", **changed: str) -> Done:
-    """As pip does, which would begin a process more."""
+def build(what: Path, to: Path, kind: str = "wheel", **changed: str) -> dict[str, bytes]:
+    """As pip does, which would begin a process more. Returns the files of the wheel."""
     hook = f"import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
-    return run(sys.executable, "-c", hook, to, env=environment(**changed), cwd=what)
+    done = run(sys.executable, "-c", hook, to, env=environment(**changed), cwd=what)
+    assert done.returncode == 0, done.stdout
+    return built(to) if kind != "sdist" else {}
 
 
 def built(folder: Path) -> dict[str, bytes]:
-    """The files of the wheel in a folder."""
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def libraries(folder: Path) -> dict[str, str]:
-    return {n.rpartition("/")[2]: c.decode() for n, c in built(folder).items() if "/_lib/" in n or "/_bin/" in n}
+def libraries(files: dict[str, bytes]) -> dict[str, str]:
+    return {n.rpartition("/")[2]: c.decode() for n, c in files.items() if "/_lib/" in n or "/_bin/" in n}
 
 
 SOURCES = {str(f.relative_to(PACKAGE / "src")) for f in (PACKAGE / "src").rglob("*.py")}
@@ -103,8 +104,7 @@ def copied(tmp_path: Path) -> Path:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel with the libraries that this Python loads."""
     folder = tmp_path_factory.mktemp("wheel")
-    done = build(PACKAGE, folder, MOPSLOCK_LIB_DIR=str(installed(tmp_path_factory.mktemp("parts"))))
-    assert done.returncode == 0, done.stdout
+    build(PACKAGE, folder, MOPSLOCK_LIB_DIR=str(installed(tmp_path_factory.mktemp("parts"))))
     (found,) = folder.glob("*.whl")
     return found
 
@@ -127,14 +127,9 @@ def test_wheel(wheel: Path) -> None:
 @pytest.mark.slow
 def test_a_wheel_without_libraries_is_for_every_platform(tmp_path: Path) -> None:
     """It takes nothing but the checkout to build one, and its leases need wasmtime, whose absence is said."""
-    done = build(PACKAGE, tmp_path, MOPSLOCK_ENGINE="wasm", PATH=str(tmp_path))
-    assert done.returncode == 0, done.stdout
-    (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.name == f"mopslock-{VERSION}-py3-none-any.whl"
-    files = built(tmp_path)
-    assert {n for n in files if "dist-info" not in n} == SOURCES | {"mopslock/py.typed"} | {
-        f"mopslock/_lib/{name}" for name in MODULE
-    }
+    files = build(PACKAGE, tmp_path, MOPSLOCK_ENGINE="wasm", PATH=str(tmp_path))
+    wheel, module = tmp_path / f"mopslock-{VERSION}-py3-none-any.whl", {f"mopslock/_lib/{name}" for name in MODULE}
+    assert {n for n in files if "dist-info" not in n} == SOURCES | {"mopslock/py.typed"} | module
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "there")
     program = f"import sys; sys.path.insert(0, {str(tmp_path / 'there')!r}); import mopslock"
@@ -156,20 +151,17 @@ def test_prebuilt_libraries(fakes: Path, copied: Path, tmp_path: Path) -> None:
         (stale / name).write_text("stale")
     module.write_text("")
     for present in (True, False):
-        done = build(copied, tmp_path / str(present), MOPSLOCK_LIB_DIR=str(fakes), PATH=str(tmp_path))
-        assert done.returncode == 0, done.stdout
-        assert libraries(tmp_path / str(present)) == FAKES
-        assert ("mopslock/removed.py" in built(tmp_path / str(present))) is present
+        files = build(copied, tmp_path / str(present), MOPSLOCK_LIB_DIR=str(fakes), PATH=str(tmp_path))
+        assert libraries(files) == FAKES
+        assert ("mopslock/removed.py" in files) is present
         module.unlink(missing_ok=True)
 
 
 def test_editable_has_the_libraries_in_the_source_tree(fakes: Path, copied: Path, tmp_path: Path) -> None:
-    done = build(copied, tmp_path, "editable", MOPSLOCK_LIB_DIR=str(fakes))
-    assert done.returncode == 0, done.stdout
+    content = build(copied, tmp_path, "editable", MOPSLOCK_LIB_DIR=str(fakes))
     assert {f.name for f in (copied / "src" / "mopslock" / "_lib").iterdir()} == FILES
-    content = built(tmp_path)
     assert str(copied / "src").encode() in b"".join(c for n, c in content.items() if n.endswith(".pth"))
-    assert libraries(tmp_path) == {}
+    assert libraries(content) == {}
 
 
 # What is missing, and what is said. A failing build ends with a message that
@@ -223,11 +215,9 @@ def test_missing_and_unfit_tools(tmp_path: Path, instead: dict[str, str], said: 
 def test_without_anything_prebuilt_make_is_asked_for_the_libraries(tmp_path: Path, fakes: Path) -> None:
     """Whatever lies in the source tree."""
     make = f'test "$1 $3 $4" = "-C python-parts GO=go" && cp {fakes}/* "${{5#PARTS=}}"'
-    done = build(PACKAGE, tmp_path, PATH=tools(tmp_path, make=make), CC="gcc")
-    assert done.returncode == 0, done.stdout
-    files = built(tmp_path)
-    assert {name: files[f"mopslock/_lib/{name}"].decode() for name in LIBRARIES} == {n: FAKES[n] for n in LIBRARIES}
-    assert files[f"mopslock/_bin/{COMMAND}"].decode() == FAKES[COMMAND]
+    files = build(PACKAGE, tmp_path, PATH=tools(tmp_path, make=make), CC="gcc")
+    for name in [f"_lib/{name}" for name in LIBRARIES] + [f"_bin/{COMMAND}"]:
+        assert files[f"mopslock/{name}"].decode() == FAKES[name.rpartition("/")[2]]
     assert files["mopslock/_lib/mopslock.wasm"] == (PACKAGE.parent.parent / "wasm" / "mopslock.wasm").read_bytes()
 
 
@@ -236,7 +226,7 @@ def test_without_the_checkout_and_from_an_sdist(copied: Path, tmp_path: Path) ->
     """An sdist can be made, has no libraries, and says why it cannot be installed."""
     said = ["the checkout is missing", "an sdist does not have them", "install a wheel", "MOPSLOCK_LIB_DIR"]
     assert_refused(copied, tmp_path, *said, str(copied))
-    assert build(copied, tmp_path, "sdist").returncode == 0
+    build(copied, tmp_path, "sdist")
     (sdist,) = tmp_path.glob("mopslock-*.tar.gz")
     with tarfile.open(sdist) as archive:
         assert not [name for name in archive.getnames() if "_lib/" in name]

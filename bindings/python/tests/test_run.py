@@ -6,6 +6,7 @@ A pipe that all of a group has tells when the last of it has ended.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import itertools
 import json
@@ -30,7 +31,7 @@ from mopslock._units import ENDLESS, SECOND
 from mopslock.errors import LeaseExpired, LeaseTaken
 from mopslock.stores import Directory, Memory
 from test_interrupts import interrupted
-from ways import LIVES, NOTICES, SOON, Place, ended, later, program, said, thread, until
+from ways import LIVES, NOTICES, SOON, Place, ended, later, program, said, until
 from world import FakeStore
 
 TRAPPED = """
@@ -42,35 +43,16 @@ while :; do wait; done
 """A command that obeys SIGTERM, and has a child that does not."""
 
 
-class Begun:
-    """A call in another thread, and what its work writes."""
-
-    def __init__(self, out: IO[str]) -> None:
-        self.out, self.result, self.error = out, None, BaseException()
-
-    def lines(self) -> list[str]:
-        """All, when the last process that could write has ended."""
-        return self.out.read().splitlines()
-
-
 @contextlib.contextmanager
-def begun(call: Callable[[int], Any]) -> Iterator[Begun]:
-    """The call gets the pipe's end, and has returned when the block is left."""
+def begun(call: Callable[[int], Any]) -> Iterator[tuple[IO[str], concurrent.futures.Future[Any]]]:
+    """A call in another thread that gets the end of a pipe, and that pipe: it ends with the last process that could
+    write. The call has returned when the block is left."""
     read, write = os.pipe()
-    with open(read) as out:
-        made = Begun(out)
-
-        def work() -> None:
-            try:
-                made.result = call(write)
-            except BaseException as error:
-                made.error = error
-            finally:
-                os.close(write)
-
-        with thread(work):
-            assert out.readline() == "begun\n"
-            yield made
+    with open(read) as out, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        work = pool.submit(call, write)
+        work.add_done_callback(lambda _: os.close(write))
+        assert out.readline() == "begun\n"
+        yield out, work
 
 
 # As subprocess.run, and as a call.
@@ -261,17 +243,7 @@ def test_no_other_group_gets_the_number_of_one_that_may_be_signalled() -> None:
         os.waitid(os.P_PID, work.pid.result(), os.WEXITED | os.WNOHANG)
 
 
-def test_the_grace_fits_the_ttl() -> None:
-    fake: Any = Fake()
-    fake.ttl_ns = 15 * SECOND
-    assert Watch(fake, fake, None, None)._grace == 5 * SECOND
-    with pytest.raises(mopslock.BadArgument):
-        Watch(fake, fake, 6 * SECOND, None)
-    fake.ttl_ns = ENDLESS
-    assert Watch(fake, fake, 60 * SECOND, None)._grace == 60 * SECOND
-
-
-def test_early_is_as_the_commands() -> None:
+def test_the_grace_fits_the_ttl_and_early_is_as_the_commands() -> None:
     """As TestGraceWithin of supervise_test.go: ttl, margin, slow, deadline and grace, in seconds."""
     for ttl, margin, slow, deadline, grace in (
         (60, 6, 0, 54, 10), (60, 6, 19, 54, 10), (24, 11.6, 0, 12.4, 3.3), (24, 11.6, 1.4, 12.4, 3.3),
@@ -282,16 +254,23 @@ def test_early_is_as_the_commands() -> None:
         found = min(GRACE, early(ttl * SECOND, fresh, round(margin * SECOND)))
         assert found / SECOND == pytest.approx(grace, abs=1e-6)
     assert early(-1, 1 << 62, 0) == 0  # no deadline
+    fake: Any = Fake()
+    for ttl_ns, given, seconds in ((15 * SECOND, None, 5), (ENDLESS, 60 * SECOND, 60)):
+        fake.ttl_ns = ttl_ns
+        assert Watch(fake, fake, given, None)._grace == seconds * SECOND
+    fake.ttl_ns = 15 * SECOND
+    with pytest.raises(mopslock.BadArgument):
+        Watch(fake, fake, 6 * SECOND, None)
 
 
 def test_a_break_ends_the_group(url: str) -> None:
     def call(out: int) -> Any:
         return mopslock.run(["sh", "-c", TRAPPED], url, "n", stdout=out, ttl=LIVES, grace=0.5, protocol="strict")
 
-    with begun(call) as work:
+    with begun(call) as (out, work):
         mopslock.break_lease(url, "n", "a test", now=True)
-        assert work.lines() == ["told"], "and its child is killed after the grace"
-    assert isinstance(work.error, mopslock.LeaseBroken)
+        assert out.read() == "told\n", "and its child is killed after the grace"
+        assert isinstance(work.exception(SOON), mopslock.LeaseBroken)
 
 
 def test_the_end_of_a_lease_ends_a_function(place: Place) -> None:
@@ -301,22 +280,22 @@ def test_the_end_of_a_lease_ends_a_function(place: Place) -> None:
         args = (code.format(f"/proc/{os.getpid()}/fd/{out}"),)
         return mopslock.process(exec, place.store, "n", args=args, ttl=LIVES)
 
-    with begun(call) as work:
+    with begun(call) as (out, work):
         mopslock.close(place.store)
-        assert work.lines() == []
-    assert isinstance(work.error, mopslock.LeaseEnded)
+        assert out.read() == ""
+        assert isinstance(work.exception(SOON), mopslock.LeaseEnded)
 
 
 def test_renewals_that_fail_end_a_command_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
     monkeypatch.setattr(_run, "LONGEST_PAUSE", _run.LOOK)
-    with begun(lambda out: mopslock.run(["sh", "-c", TRAPPED], store, "n", stdout=out, ttl=30)) as work:
+    with begun(lambda out: mopslock.run(["sh", "-c", TRAPPED], store, "n", stdout=out, ttl=30)) as (out, work):
         store.fail(OSError("the store is away"), "put")
         later(16.5)  # of the 17 s to deadline - grace
-        assert work.out.readline() == "told\n"
+        assert out.readline() == "told\n"
         later(10)
-        assert work.lines() == []
-    assert isinstance(work.error, (mopslock.LeaseUnreachable, LeaseExpired))
+        assert out.read() == ""
+        assert isinstance(work.exception(SOON), (mopslock.LeaseUnreachable, LeaseExpired))
 
 
 # What else ends it.
