@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import queue
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ import pytest
 import mopslock
 from mopslock._held import logged
 from mopslock.status import Status
-from ways import LIVES, SOON, Place, thread, until
+from ways import LIVES, SOON, Place, thread, until, waiting
 from world import FakeStore
 
 TENTH = timedelta(seconds=0.1)
@@ -198,20 +197,15 @@ def test_texts_of_others_are_escaped(url: str) -> None:
     assert caught.value.seen.holder == "\x1b[31mred"
 
 
-def test_a_waiter_is_told_for_whom_and_comes_next(place: Place) -> None:
-    told: queue.SimpleQueue[mopslock.Status] = queue.SimpleQueue()
-
-    def acquire() -> None:
-        with mopslock.acquire(place.store, "n", ttl=LIVES, on_waiting=told.put) as lease:
-            lease.check()
-
-    held = mopslock.acquire(place.other().store, "n", ttl=LIVES)
-    with thread(acquire):
-        seen = told.get(timeout=SOON)
+def test_a_waiter_is_told_for_whom_and_comes_next(either: Place) -> None:
+    held = mopslock.acquire(either.other().store, "n", ttl=LIVES, protocol=either.protocol)
+    with waiting(either.api.acquire, either.store, "n", ttl=LIVES) as (waits, seen):
         assert (seen.name, seen.holder, seen.state) == ("n", held.holder, "held")
         held.release()
-    assert place.released("n")
-    assert place.holder("n") != held.holder
+        lease = waits.result(SOON)
+    lease.check()
+    assert (either.holder("n"), either.released("n")) == (lease.holder, False)
+    lease.release()
 
 
 def test_what_is_forgotten_without_a_release_is_given_back_and_logged(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import mopslock
 from mopslock import stores
 from mopslock._hosts import host_of
 from mopslock.stores import Directory
-from ways import LIVES, SOON, WAYS, Place, opened, stamp, thread
+from ways import LIVES, SOON, WAYS, Place, stamp, waiting
 
 # Closing.
 
@@ -39,10 +38,9 @@ def test_close_releases_what_is_held_and_the_store_can_be_used_again(place: Plac
 
 def test_close_of_all_closes_every_host(tmp_path: Path) -> None:
     places = [Place.of(way, tmp_path / f"{way}{i}") for way in WAYS for i in range(2)]
-    leases = []
     for place in places:
         place.root.mkdir(exist_ok=True)
-        leases.append(mopslock.acquire(place.store, "n", ttl=LIVES))
+    leases = [mopslock.acquire(place.store, "n", ttl=LIVES) for place in places]
     mopslock.close()
     assert all(lease.lost for lease in leases)
     assert all(place.released("n") for place in places)
@@ -50,56 +48,42 @@ def test_close_of_all_closes_every_host(tmp_path: Path) -> None:
 
 
 def test_close_ends_what_waits(place: Place) -> None:
-    waits = threading.Event()
-    errors: list[BaseException] = []
-
-    def acquire() -> None:
-        try:
-            mopslock.acquire(place.store, "n", ttl=LIVES, on_waiting=lambda _: waits.set())
-        except BaseException as error:
-            errors.append(error)
-
     with mopslock.acquire(place.other().store, "n", ttl=LIVES) as held:
         for _ in range(3):
-            waits.clear()
-            with thread(acquire):
-                assert waits.wait(SOON)
+            with waiting(mopslock.acquire, place.store, "n", ttl=LIVES) as (waits, _):
                 mopslock.close(place.store)
+                assert isinstance(waits.exception(SOON), mopslock.Closed)
         held.check()
         assert place.holder("n") == held.holder
-    assert [type(error) for error in errors] == [mopslock.Closed] * 3
 
 
 # What others see.
 
 STATES: dict[str, dict[str, Any] | bytes | None] = {
-    "vacant": None,
-    "held": {},
-    "stale": {"written_at": stamp(-100)},
+    "vacant": None, "held": {}, "stale": {"written_at": stamp(-100)}, "corrupt": b'{"writer_id": ',
     "released": {"released_at": stamp(-5), "written_at": ""},
-    "corrupt": b'{"writer_id": ',
-}
+}  # fmt: skip
+
+
+def tree(root: Path) -> list[tuple[Path, Any]]:
+    return sorted((path, path.is_file() and path.read_bytes()) for path in root.rglob("*"))
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_inspect_says_the_same_in_both_ways_and_takes_no_part(tmp_path: Path, state: str) -> None:
-    seen = []
-    for way in WAYS:
-        with opened(way, tmp_path / "store") as place:
-            content = STATES[state]
-            if isinstance(content, bytes):
-                Directory(place.root).put("a/n/lock.json", content)
-            elif content is not None:
-                place.write("a/n", **content)
-            before = sorted((path, path.is_file() and path.read_bytes()) for path in place.root.rglob("*"))
-            seen.append(mopslock.inspect(place.store, "a/n"))
-            assert sorted((path, path.is_file() and path.read_bytes()) for path in place.root.rglob("*")) == before
-    assert [status.state for status in seen] == [state, state]
-    assert seen[0].held == (state in ("held", "corrupt"))
+    content, place = STATES[state], Place.of("url", tmp_path)
+    if isinstance(content, bytes):
+        Directory(tmp_path).put("a/n/lock.json", content)
+    elif content is not None:
+        place.write("a/n", **content)
+    before = tree(tmp_path)
+    one, other = (mopslock.inspect(store, "a/n") for store in (place.store, place.other().store))
+    assert tree(tmp_path) == before
+    assert [one.state, other.state, one.held] == [state, state, state in ("held", "corrupt")]
     for what in ("name", "state", "holder", "host", "pid", "companion", "ttl", "acquired", "released"):
-        assert getattr(seen[0], what) == getattr(seen[1], what), what
-    assert seen[0].age == pytest.approx(seen[1].age, abs=SOON)
-    assert seen[0].left == pytest.approx(seen[1].left, abs=SOON)
+        assert getattr(one, what) == getattr(other, what), what
+    assert one.age == pytest.approx(other.age, abs=SOON)
+    assert one.left == pytest.approx(other.left, abs=SOON)
 
 
 def test_ls_is_in_byte_order_of_the_records_and_by_prefix(either: Place) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 import mopslock
 from mopslock._invoke import WorkOutput
 from mopslock.stores import Directory
-from ways import NOTICES, SOON, Place, forked, program, said, until
+from ways import NOTICES, SOON, Place, forked, program, said, until, waiting
 
 TTL = 30
 
@@ -291,16 +290,14 @@ def launch(work):
     signal.pause()
 mopslock.invoke({place.code}, "n", launch, ttl={TTL}, protocol={place.protocol!r})
 """
-    waits = threading.Event()
-    with program(launches) as first, program(remote, TEXT=said(first)) as process, ThreadPoolExecutor(1) as pool:
+    with program(launches) as first, program(remote, TEXT=said(first)) as process:
         assert said(process) == "joined"
         first.kill()
         first.wait(SOON)
-        second = pool.submit(invoke, place, "n", never, on_waiting=lambda _: waits.set())
-        assert waits.wait(SOON)
-        print(file=process.stdin, flush=True)
-        assert said(process) == "True"
-        assert second.result(SOON).read() == b"by the remote"
+        with waiting(invoke, place, "n", never) as (second, _):
+            print(file=process.stdin, flush=True)
+            assert said(process) == "True"
+            assert second.result(SOON).read() == b"by the remote"
 
 
 # fork.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from mopslock._permit_request import PermitRequest
 from mopslock._units import FOREVER
 from mopslock.stores import Directory
 from mopslock.terms import Terms
-from ways import LIVES, NOTICES, SOON, Place, forked, thread, until
+from ways import LIVES, NOTICES, SOON, Place, forked, until, waiting
 from world import TTL, FakeStore, World
 
 PROTOCOLS_OPEN = True
@@ -163,11 +162,10 @@ def test_by_url_and_by_an_object_it_is_the_same(place: Place) -> None:
         with mopslock.accompany(lease.text, store=place.store):
             assert value("leases.held", kind="companion") == 1
         until(lambda: value("leases.held", kind="companion") == 0)
-        told = threading.Event()
-        with thread(lambda: mopslock.acquire(place.store, "n", **options, on_waiting=lambda _: told.set()).release()):
-            assert told.wait(SOON)
+        with waiting(mopslock.acquire, place.store, "n", **options) as (waits, _):
             assert value("waiters", kind="lease") == 1
             lease.release()
+            waits.result(SOON).release()
     mopslock.invoke(place.store, "w", lambda _: b"%d" % value("leases.held", kind="lease"), **options)
     result = mopslock.invoke(place.store, "w", lambda _: b"", **options)
     assert result.read() == b"1"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from mopslock._own.claims import HeldThing
 from mopslock._permit_request import PermitRequest
 from mopslock._units import FOREVER, SECOND
 from mopslock.terms import Terms
-from ways import SOON, Place, forked, until
+from ways import SOON, Place, forked, waiting
 from world import FakeStore, Host, PlainStore, World
 
 
@@ -91,30 +90,21 @@ def test_full_says_how_full(either: Place) -> None:
             assert second.total == 2
 
 
-def test_a_waiter_is_told_and_let_in_or_closed(place: Place) -> None:
-    told: list[mopslock.Status] = []
-
-    def wait(capacity: int) -> int:
-        with mopslock.permit(place.store, "pool", capacity=capacity, on_waiting=told.append) as permit:
-            return permit.fencing_token
-
-    with ThreadPoolExecutor(2) as pool:
-        with mopslock.permit(place.store, "pool", capacity=1):
-            waits = pool.submit(wait, 1)
-            until(lambda: told)
-            assert told[0].permits == 1
-            with pytest.raises(mopslock.Full):
-                mopslock.acquire_permit(place.store, "pool", capacity=1, wait=0)
-        assert waits.result(SOON) > 1
-        assert held(place) == 0
-        permit = mopslock.acquire_permit(place.store, "pool", capacity=1)
-        told.clear()
-        waits = pool.submit(wait, 1)
-        until(lambda: told)
-        mopslock.close(place.store)
+def test_a_waiter_is_told_and_let_in_or_closed(either: Place) -> None:
+    permit = either.api.acquire_permit(either.store, "pool", capacity=1)
+    with waiting(either.api.acquire_permit, either.store, "pool", capacity=1) as (waits, seen):
+        assert seen.permits == 1
+        with pytest.raises(mopslock.Full):
+            either.api.acquire_permit(either.store, "pool", capacity=1, wait=0)
+        permit.release()
+        permit = waits.result(SOON)
+    assert permit.fencing_token > 1
+    assert held(either) == 1
+    with waiting(either.api.acquire_permit, either.store, "pool", capacity=1) as (waits, _):
+        mopslock.close(either.store)
         assert isinstance(waits.exception(SOON), mopslock.Closed)
     assert permit.lost.is_set()
-    assert held(place) == 0
+    assert held(either) == 0
 
 
 def test_a_limit_in_the_store_caps_everybody(either: Place) -> None:

@@ -12,6 +12,7 @@ import functools
 import inspect
 import json
 import os
+import queue
 import select
 import signal
 import subprocess
@@ -21,10 +22,11 @@ import time
 import traceback
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 import pytest
@@ -38,6 +40,7 @@ from mopslock._units import SECOND
 from mopslock.stores import Directory
 from mopslock.terms import Terms
 
+T = TypeVar("T")
 WAYS = ("url", "own")
 KEPT = ("lastwriter", "strict")
 SOON = 60.0
@@ -285,6 +288,15 @@ def thread(run: Callable[[], object]) -> Iterator[threading.Thread]:
     yield made
     made.join(SOON)
     assert not made.is_alive(), "it hangs"
+
+
+@contextlib.contextmanager
+def waiting(call: Callable[..., T], *given: Any, **named: Any) -> Iterator[tuple[Future[T], mopslock.Status]]:
+    """A call in another thread, which waits already, and for what. It has ended when the block is left."""
+    told: queue.SimpleQueue[mopslock.Status] = queue.SimpleQueue()
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(call, *given, **named, on_waiting=told.put)
+        yield future, told.get(timeout=SOON)
 
 
 @contextlib.contextmanager
