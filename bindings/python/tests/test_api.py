@@ -15,7 +15,7 @@ import pytest
 
 import mopslock
 from mopslock import _memo, _options
-from mopslock._permit_request import PermitRequest
+from mopslock.terms import PermitRequest
 from ways import LIVES, SOON, Place, thread
 
 # The context manager.

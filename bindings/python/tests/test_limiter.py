@@ -26,7 +26,7 @@ import mopslock
 from mopslock import aio
 from mopslock._limiter import ThreadBell
 from mopslock._limits import LEAST_SWEEP, Engine, Grant, PermitOwner
-from mopslock._permit_request import PermitRequest
+from mopslock.terms import PermitRequest
 from ways import SOON, forked, thread, until
 
 Limiter = mopslock.Limiter

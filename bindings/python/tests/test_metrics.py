@@ -11,10 +11,9 @@ import pytest
 
 import mopslock
 from mopslock import _metrics
-from mopslock._permit_request import PermitRequest
 from mopslock._units import FOREVER
 from mopslock.stores import Directory
-from mopslock.terms import Terms
+from mopslock.terms import PermitRequest, Terms
 from ways import LIVES, NOTICES, SOON, Place, forked, until, waiting
 from world import TTL, FakeStore, World
 

@@ -15,11 +15,10 @@ from mopslock._own.client import Client
 from mopslock._own.clock import System
 from mopslock._own.host import OwnHost
 from mopslock._own.threads import Lane, Sleeper
-from mopslock._permit_request import PermitRequest
 from mopslock._units import FOREVER, SECOND
 from mopslock._workers import Do
 from mopslock.stores import Memory
-from mopslock.terms import Terms
+from mopslock.terms import PermitRequest, Terms
 from world import ACQUIRE, LATENCY, MARGIN, RELEASE, RENEW, TTL, FakeStore, Host, World, claim, seconds, stamp
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -11,9 +11,8 @@ import mopslock
 from mopslock._future import Future
 from mopslock._machine import Machine
 from mopslock._own.claims import HeldThing
-from mopslock._permit_request import PermitRequest
 from mopslock._units import FOREVER, SECOND
-from mopslock.terms import Terms
+from mopslock.terms import PermitRequest, Terms
 from ways import SOON, Place, forked, waiting
 from world import FakeStore, Host, PlainStore, World
 

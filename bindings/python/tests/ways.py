@@ -32,7 +32,7 @@ from unittest import mock
 import pytest
 
 import mopslock
-from mopslock import _api
+from mopslock import _options
 from mopslock._own import host
 from mopslock._own.clock import System
 from mopslock._own.threads import shared
@@ -249,7 +249,7 @@ def kept_by(protocol: str) -> Iterator[None]:
                 named["protocol"] = protocol
             super().__init__(**named)
 
-    with mock.patch.dict(os.environ, {OPEN: protocol}), mock.patch.object(_api, "Terms", Kept):
+    with mock.patch.dict(os.environ, {OPEN: protocol}), mock.patch.object(_options, "Terms", Kept):
         yield
 
 
@@ -257,13 +257,13 @@ OPEN = "MOPSLOCK_TEST_PROTOCOL"
 IMPORTS = """
 import mopslock, mopslock.stores, os, sys, time, threading, signal
 if "MOPSLOCK_TEST_PROTOCOL" in os.environ:
-    import mopslock._api as api
-    class Terms(api.Terms):
+    import mopslock._options as options
+    class Terms(options.Terms):
         def __init__(self, **named):
             if named.get("protocol", "auto") == "auto":
                 named["protocol"] = os.environ["MOPSLOCK_TEST_PROTOCOL"]
             super().__init__(**named)
-    api.Terms = Terms
+    options.Terms = Terms
 """
 
 

@@ -10,9 +10,9 @@ from . import _limiter
 from ._duration import Duration, waiting
 from ._limiter import Counting, Holding, LimiterPermit, Taker
 from ._limits import PermitOwner
-from ._permit_request import PermitRequest
 from ._units import SECOND
 from .errors import Full
+from .terms import PermitRequest
 
 
 class TaskBell:

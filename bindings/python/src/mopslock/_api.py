@@ -6,7 +6,8 @@ import functools
 import inspect as inspection
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from dataclasses import replace
+from typing import Any, ParamSpec, TypeVar
 
 from . import _inside
 from ._caller import run
@@ -15,14 +16,11 @@ from ._frames import brief
 from ._held import Handle
 from ._hosts import AnyStore, host_of
 from ._lease import Companion, Lease
-from ._options import Block, CompanionOptions, LeaseOptions, TryOptions, known, part, spelled
+from ._options import CompanionOptions, LeaseOptions, TryOptions, Unpack, asked, spelled
 from ._request import CompanionRequest, LeaseRequest, ThreadAcquiring
 from .errors import BadArgument, Held
 from .status import Status
 from .terms import Protocol, Terms
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,8 +29,7 @@ ENVIRONMENT = "MOPSLOCK_LEASE"
 
 
 def lease_request(store: AnyStore, name: str, options: Mapping[str, Any], *, is_task: bool = False) -> LeaseRequest:
-    known("lease", LeaseOptions, options)
-    return LeaseRequest(store, name, Terms(**part(Terms, options)), Block.of(options, is_task=is_task))
+    return LeaseRequest(store, name, *asked("lease", LeaseOptions, options, is_task=is_task))
 
 
 @spelled(LeaseOptions)
@@ -137,15 +134,14 @@ def accompany(text: str | None = None, **options: Unpack[CompanionOptions]) -> C
 
 def accompanying(text: str | None, options: Mapping[str, Any], *, is_task: bool = False) -> CompanionRequest:
     """The arguments of accompany and its twin."""
-    known("accompany", CompanionOptions, options)
+    terms, block = asked("accompany", CompanionOptions, options, is_task=is_task)
     if text is None:
         text = os.environ.get(ENVIRONMENT)
         if not text:
             raise BadArgument(f"mopslock: there is no lease to accompany: give its text, or set {ENVIRONMENT}")
     handle = Handle.parse(text)
     store = store_of(handle, options.get("store"))
-    terms = Terms(**part(Terms, options), protocol=handle.protocol)
-    return CompanionRequest(store, handle.name, terms, Block.of(options, is_task=is_task), handle)
+    return CompanionRequest(store, handle.name, replace(terms, protocol=handle.protocol), block, handle)
 
 
 def store_of(handle: Handle, given: AnyStore | None) -> AnyStore:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from types import TracebackType
 
 from . import _texts
 from ._held import again
@@ -43,7 +42,7 @@ class Cancelling:
         self._held.when_ended(self._ended)
         self._await_deadline()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         """LeaseLost: the block ends by our cancellation."""
         self._inside = False
         if self._timer is not None:

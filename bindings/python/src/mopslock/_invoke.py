@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from . import _failure, _inside, _texts
 from ._api import ENVIRONMENT, store_of
@@ -17,15 +17,12 @@ from ._caller import Caller, run
 from ._held import Handle, logged
 from ._hosts import AnyStore
 from ._lease import AcquiredLease
-from ._options import RELEASE, Block, InvokeOptions, RemoteOptions, known, part, spelled
+from ._options import RELEASE, Block, InvokeOptions, RemoteOptions, Unpack, asked, known, spelled
 from ._own.claims import HeldThing
 from ._own.host import OwnHost
 from ._own.work import Invocation, NoLease
 from .errors import BadArgument, LeaseLost, MopslockError, RememberedFailure
 from .terms import Terms
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 W = TypeVar("W", bound="Work")
 
@@ -174,9 +171,7 @@ def asking(
     call: str, name: str, options: Mapping[str, Any], kind: Any = InvokeOptions, *, is_task: bool = False
 ) -> WorkRequest:
     """The request of invoke, memoize and their twins."""
-    known(call, kind, options)
-    terms, block = Terms(**part(Terms, options)), Block.of(options, is_task=is_task)
-    terms.check()
+    terms, block = asked(call, kind, options, is_task=is_task)
     memo_failures = bool(options.get("memo_failures"))
     return WorkRequest(name, terms, block.wait_ns(), block.on_waiting, memo_failures, on_loss=block.on_loss)
 

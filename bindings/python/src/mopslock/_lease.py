@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from datetime import datetime, timedelta, timezone
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _inside, _texts
@@ -255,7 +254,7 @@ class OfThread(HeldLease):
         self._enter()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         run(self._end_block(error))
 
 

@@ -12,9 +12,9 @@ from ._caller import run
 from ._duration import Duration, waiting
 from ._future import Bell
 from ._limits import Engine, Grant, PermitOwner, refused
-from ._permit_request import PermitRequest
 from ._units import FOREVER, SECOND
 from .errors import Full, NotAcquired, OutOfBuckets
+from .terms import PermitRequest
 
 P = TypeVar("P")
 

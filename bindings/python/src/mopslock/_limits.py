@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from . import _texts
 from ._log import log
 from ._machine import Machine
-from ._permit_request import MOST_LIMIT, PermitRequest
 from .errors import Cancelled, Forked, Full, NotAcquired
+from .terms import MOST_LIMIT, PermitRequest
 
 LEAST_SWEEP = 64
 """How many names there are before we look which of them can be forgotten."""

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from . import _failure
 from ._call import Found, StepFuture, WorkRequest
@@ -21,12 +21,9 @@ from ._frames import brief
 from ._hosts import AnyStore
 from ._inside import once
 from ._invoke import Invoking, Result, Work, asking, content
-from ._options import InvokeOptions, spelled
+from ._options import InvokeOptions, Unpack, spelled
 from .errors import BadArgument, NoResult, Unreachable
 from .terms import Terms
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 P = ParamSpec("P")
 R = TypeVar("R")

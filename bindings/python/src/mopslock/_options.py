@@ -9,15 +9,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
 
 from ._duration import Duration, nanoseconds, waiting
 from ._frames import brief
 from ._held import OnWaiting
 from ._hosts import AnyStore
-from ._permit_request import PermitRequest
 from .errors import BadArgument, LeaseLost
-from .terms import Expiry, Protocol, Renewal, Terms
+from .terms import Expiry, PermitRequest, Protocol, Renewal, Terms
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack as Unpack  # noqa: PLC0414 - for others
+else:
+    Unpack = dict  # no annotation is evaluated
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -122,17 +126,6 @@ class Block:
     raise_if_lost: bool = True
     release_timeout: Duration = RELEASE
 
-    @classmethod
-    def of(cls, options: Mapping[str, Any], *, is_task: bool) -> Block:
-        """Of a thread, or a task. BadArgument: an option is invalid, or a thread was to be cancelled."""
-        block = cls(**part(cls, options))
-        if block.on_loss == "cancel" and not is_task:
-            raise BadArgument(
-                "mopslock: on_loss 'cancel': only a task can be cancelled, by mopslock.aio; a thread is told of a "
-                "loss, by check(), lost and on_lost"
-            )
-        return block
-
     def __post_init__(self) -> None:
         if self.on_loss not in ("tell", "cancel"):
             raise BadArgument(f"mopslock: on_loss {self.on_loss!r}: must be tell or cancel")
@@ -149,9 +142,8 @@ class Block:
 
 _DEFAULTS: dict[str, Any] = {
     **{field.name: field.default for kind in (PermitRequest, Block, Terms) for field in fields(kind)},
-    "memo_failures": False,
-    "without_lease": False,
-}
+    "memo_failures": False, "without_lease": False,
+}  # fmt: skip
 """Of all options whose default is not None."""
 
 
@@ -180,6 +172,20 @@ def known(call: str, kind: Any, options: Mapping[str, Any]) -> None:
     for name in options:
         if name not in kind.__annotations__:
             raise TypeError(f"{call}() got an unexpected keyword argument {name!r}")
+
+
+def asked(call: str, kind: Any, options: Mapping[str, Any], *, is_task: bool, **fixed: Any) -> tuple[Terms, Block]:
+    """What options say to a function of threads or of tasks. BadArgument: one is invalid, or a thread was to be
+    cancelled."""
+    known(call, kind, options)
+    terms, block = Terms(**part(Terms, options), **fixed), Block(**part(Block, options))
+    terms.check()
+    if block.on_loss == "cancel" and not is_task:
+        raise BadArgument(
+            "mopslock: on_loss 'cancel': only a task can be cancelled, by mopslock.aio; a thread is told of a "
+            "loss, by check(), lost and on_lost"
+        )
+    return terms, block
 
 
 def part(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:

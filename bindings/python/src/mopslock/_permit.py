@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._caller import run
 from ._duration import Duration, nanoseconds
 from ._hosts import AnyStore, host_of
 from ._lease import HeldLease, OfThread
-from ._options import RELEASE, Block, PermitOptions, TryPermitOptions, known, part, spelled
-from ._permit_request import PermitRequest, limit_of
+from ._options import RELEASE, PermitOptions, TryPermitOptions, Unpack, asked, part, spelled
 from ._request import SharedPermitRequest, ThreadAcquiring
 from .errors import Full
-from .terms import Terms
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from .terms import PermitRequest, limit_of
 
 
 class Shared(HeldLease):
@@ -68,10 +64,8 @@ def shared_permit_request(
     store: AnyStore, name: str, capacity: int, options: Mapping[str, Any], *, is_task: bool = False
 ) -> SharedPermitRequest:
     """The arguments of permit and its asyncio twin."""
-    known("permit", PermitOptions, options)
-    terms = Terms(**part(Terms, options), protocol="strict")
-    request = PermitRequest(capacity, **part(PermitRequest, options))
-    return SharedPermitRequest(store, name, terms, Block.of(options, is_task=is_task), request)
+    terms, block = asked("permit", PermitOptions, options, is_task=is_task, protocol="strict")
+    return SharedPermitRequest(store, name, terms, block, PermitRequest(capacity, **part(PermitRequest, options)))
 
 
 @spelled(PermitOptions)

@@ -6,7 +6,6 @@ import concurrent.futures
 import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Generic
 
 from . import _inside
@@ -20,8 +19,7 @@ from ._lease import L
 from ._options import Block
 from ._own.claims import HeldThing
 from ._own.host import OwnHost
-from ._permit_request import PermitRequest
-from .terms import Terms
+from .terms import PermitRequest, Terms
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,6 @@ class Request(ABC):
     what = "lease"
     own = "lease(…) is this process's own: the other process makes its own, or accompanies this one's lease by its text"
     """Why it cannot be pickled."""
-
-    def __post_init__(self) -> None:
-        self.terms.check()
 
     @abstractmethod
     def begin(self, host: OwnHost, into: Future[HeldThing], *, is_task: bool) -> object:
@@ -158,7 +153,7 @@ class ThreadAcquiring(Acquiring[L]):
             self._give_back(use)
             raise
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         use: Use[L] | None = None
         try:
             use = self._use()

@@ -38,15 +38,13 @@ from ._held import Handle, again
 from ._hosts import AnyStore
 from ._log import log
 from ._notify import begin_thread
-from ._options import TermOptions, WaitOptions, known, spelled
+from ._options import TermOptions, Unpack, WaitOptions, known, spelled
 from ._own.claims import HeldThing
 from ._units import SECOND
 from .errors import BadArgument, LeaseExpired, LeaseUnreachable, MopslockError
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-
-    from typing_extensions import Unpack
 
 T = TypeVar("T")
 

@@ -20,7 +20,6 @@ import asyncio
 import functools
 import inspect as inspection
 from collections.abc import AsyncIterator, Callable, Coroutine
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, Protocol, TypeVar, cast
 
 from . import _api, _inside, _invoke, _lease, _permit
@@ -43,6 +42,7 @@ from ._options import (
     RemoteOptions,
     TryOptions,
     TryPermitOptions,
+    Unpack,
     spelled,
 )
 from ._own.claims import HeldThing
@@ -52,7 +52,7 @@ from .errors import Full, Held, LeaseLost, RememberedFailure
 from .status import Status
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Self
 
 __all__ = [
     "Companion", "Lease", "Leasing", "Limiter", "LimiterHolder", "LimiterPermitting", "Lost", "Memoized", "Permit",
@@ -99,9 +99,7 @@ class OfTask(_lease.HeldLease):
         self._enter()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, at: object) -> None:
         await self._end_block(error)
 
 
@@ -146,9 +144,7 @@ class TaskAcquiring(Acquiring[A]):
             self._give_back(use)
             raise
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, at: object) -> None:
         use = self._use()
         try:
             await self._leave(use, error)

@@ -11,10 +11,10 @@ from .._future import SETTLED, Future
 from .._held import Ended, Handle, OnWaiting
 from .._log import log
 from .._notify import notifier
-from .._permit_request import PermitRequest
 from .._units import DEFAULT_TTL, SECOND
 from ..errors import BadArgument, Full, LeaseLost, MopslockError
 from ..status import Status, instant, of_sight
+from ..terms import PermitRequest
 from .base import AnyClient, Claim, Deadline, Until
 from .verbs import ENDS, Action
 

@@ -11,13 +11,12 @@ from .._call import StepFuture, WorkRequest
 from .._future import Future
 from .._held import Handle, OnWaiting
 from .._log import log
-from .._permit_request import PermitRequest
 from .._place import place_of
 from .._units import SECOND
 from ..errors import BadArgument, MopslockError, NotReleased, StoreError, Vacant, error_class
 from ..status import Status
 from ..stores import Listing, Store
-from ..terms import Terms
+from ..terms import PermitRequest, Terms
 from .base import AnyClient, Claim
 from .claims import HeldThing, Lease, Look, Permit, reason_of
 from .client import Client
