@@ -18,7 +18,7 @@ import pytest
 import fork_jobs
 import mopslock
 from fork_jobs import TAKEN
-from mopslock import _code_cache, _engine, _native, _wasm, stores
+from mopslock import _code_cache, _machine, _native, _wasm, stores
 from mopslock._machine import Machine
 from mopslock._native import Native
 from mopslock._wasm import Guest
@@ -64,7 +64,7 @@ def lib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("MOPSLOCK_LIB", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(_engine.VARIABLE, raising=False)
+    monkeypatch.delenv(_machine.VARIABLE, raising=False)
     for engine in (_wasm, _native):
         monkeypatch.setattr(engine, "_loaded", engine._Loaded())
     return folder
@@ -98,16 +98,16 @@ def test_it_is_native_where_the_package_has_it_or_as_it_is_told(
     lib: Path, made: Callable[..., Guest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made()
-    assert type(_engine.engine()) is Guest
+    assert type(_machine.engine()) is Guest
     (lib / f"libmopslock-core{'.dylib' if sys.platform == 'darwin' else '.so'}").touch()
     monkeypatch.setattr("mopslock._native.core", object)
-    assert type(_engine.engine()) is Native
+    assert type(_machine.engine()) is Native
     for asked, kind in {"native": Native, "wasm": Guest}.items():
         monkeypatch.setenv("MOPSLOCK_ENGINE", asked)
-        assert type(_engine.engine()) is kind
+        assert type(_machine.engine()) is kind
     monkeypatch.setenv("MOPSLOCK_ENGINE", "quantum")
     with pytest.raises(EngineFailed, match=r"MOPSLOCK_ENGINE=quantum: must be native .* or wasm"):
-        _engine.engine()
+        _machine.engine()
 
 
 def test_what_is_missing_is_said_with_the_next_step(

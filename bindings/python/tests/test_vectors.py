@@ -7,9 +7,8 @@ from pathlib import Path
 
 import msgpack
 
-from mopslock._engine import Engine
-from mopslock._engine import engine as new_engine
-from mopslock._machine import pack
+from mopslock._machine import Engine, pack
+from mopslock._machine import engine as new_engine
 
 VECTORS = sorted((Path(__file__).resolve().parents[3] / "core" / "testdata" / "vectors").glob("*.vec"))
 
