@@ -11,6 +11,8 @@ import threading
 import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple, overload
 
 from ._log import log
@@ -50,36 +52,42 @@ FAMILIES = {
 }  # fmt: skip
 
 
+Values = dict[tuple[str, ...], list[float]]
+"""By labels: a number, or of a histogram the sum and what fell below each bound and above all."""
+
+
 class Registry:
     """What was counted in this process. Any thread may call its methods."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._values: dict[str, dict[tuple[str, ...], Any]] = {name: {} for name in FAMILIES}
+        self._values: dict[str, Values] = {name: {} for name in FAMILIES}
         self.meters: weakref.WeakSet[Meter] = weakref.WeakSet()
 
     def count(self, name: str, *labels: str) -> None:
         with self._lock:
-            values = self._values[name]
-            values[labels] = values.get(labels, 0) + 1
+            _add(self._values[name], labels, [1])
 
     def record(self, name: str, value: float, *labels: str) -> None:
         """In a histogram."""
         bounds = FAMILIES[name].bounds
+        more = [value, *[0] * (len(bounds) + 1)]
+        more[1 + bisect_left(bounds, value)] = 1
         with self._lock:
-            counts = self._values[name].setdefault(labels, [0.0] + [0] * (len(bounds) + 1))
-            counts[0] += value
-            counts[1 + bisect_left(bounds, value)] += 1
+            _add(self._values[name], labels, more)
 
     def read(self) -> dict[str, list[dict[str, Any]]]:
         """All of it, and what keepers have counted."""
-        all_values = self._now()
-        for ask in elsewhere:
-            for counted in ask():
-                _add(all_values, counted)
+        read = self._now()
+        for counted in [counted for ask in elsewhere for counted in ask()]:
+            name = counted["name"].removeprefix("mopslock.")
+            if name in OF_KEEPERS:
+                labels = tuple(counted["labels"].get(label, "") for label in FAMILIES[name].labels.split())
+                more = [counted["sum"], *counted["buckets"]] if FAMILIES[name].bounds else [counted["value"]]
+                _add(read[name], labels, more)
         return {
             f"mopslock.{name}": [_sample(FAMILIES[name], *one) for one in sorted(values.items())]
-            for name, values in all_values.items()
+            for name, values in read.items()
         }
 
     def counted(self) -> list[dict[str, Any]]:
@@ -87,20 +95,20 @@ class Registry:
         values = self._now()
         return [
             {"name": f"mopslock.{name}", "labels": dict(zip(FAMILIES[name].labels.split(), labels, strict=True))}
-            | ({"value": value} if not FAMILIES[name].bounds else {"sum": value[0], "buckets": value[1:]})
+            | ({"value": value[0]} if not FAMILIES[name].bounds else {"sum": value[0], "buckets": value[1:]})
             for name in OF_KEEPERS
             for labels, value in values[name].items()
         ]
 
-    def _now(self) -> dict[str, dict[tuple[str, ...], Any]]:
+    def _now(self) -> dict[str, Values]:
         """A gauge is what the meters have at this moment. What had it before is 0."""
         with self._lock:
             for name, family in FAMILIES.items():
                 if family.type == "gauge":
-                    self._values[name] = dict.fromkeys(self._values[name], 0)
+                    self._values[name] = {labels: [0] for labels in self._values[name]}
             for meter in list(self.meters):
                 for name, labels, n in meter.now():
-                    self._values[name][labels] = self._values[name].get(labels, 0) + n
+                    _add(self._values[name], labels, [n])
             return {name: dict(values) for name, values in self._values.items()}
 
 
@@ -111,24 +119,15 @@ elsewhere: list[Callable[[], Iterable[dict[str, Any]]]] = []
 """Who asks the keepers."""
 
 
-def _add(values: dict[str, dict[tuple[str, ...], Any]], counted: dict[str, Any]) -> None:
-    name = counted["name"].removeprefix("mopslock.")
-    if name not in OF_KEEPERS:
-        return
-    labels = tuple(counted["labels"].get(label, "") for label in FAMILIES[name].labels.split())
-    before = values[name].get(labels)
-    if FAMILIES[name].bounds:
-        more = [counted["sum"], *counted["buckets"]]
-        values[name][labels] = more if before is None else [a + b for a, b in zip(before, more, strict=True)]
-    else:
-        values[name][labels] = (before or 0) + counted["value"]
+def _add(values: Values, labels: tuple[str, ...], more: list[float]) -> None:
+    values[labels] = [a + b for a, b in zip(values.get(labels, [0] * len(more)), more, strict=True)]
 
 
-def _sample(family: Family, labels: tuple[str, ...], value: Any) -> dict[str, Any]:
+def _sample(family: Family, labels: tuple[str, ...], value: list[float]) -> dict[str, Any]:
     named = dict(zip(family.labels.split(), labels, strict=True))
     if not family.bounds:
-        return {"labels": named, "value": value}
-    below = [sum(value[1 : at + 2]) for at in range(len(family.bounds) + 1)]
+        return {"labels": named, "value": value[0]}
+    below = [*accumulate(value[1:])]
     buckets = dict(zip(family.bounds, below, strict=False))
     return {"labels": named, "count": below[-1], "sum": value[0], "buckets": buckets}
 
@@ -210,17 +209,19 @@ ANSWERS_ARE = {"held", "launch", "found", "refused", "absent", "cannot_maintain"
 """Notices that answer a caller. The first one counts; of an invocation held is none."""
 
 
+@dataclass(slots=True)
 class _Counted:
     """What was asked for, and is held; or a session."""
 
-    __slots__ = ("begun", "holds", "is_held", "kind", "protocol", "renews", "ttl", "until", "weight")
-
-    def __init__(self, kind: str, holds: str, terms: dict[str, Any], *, weight: int = 1, begun: int | None) -> None:
-        self.kind, self.holds, self.weight = kind, holds, weight
-        self.protocol, self.ttl = terms.get("protocol", "unknown"), terms.get("ttl_ns", 0)
-        self.begun = begun  # Mono, until the caller has its answer
-        self.is_held = self.renews = False
-        self.until = 0
+    kind: str
+    holds: str
+    protocol: str
+    ttl: int
+    weight: int = 1
+    begun: int | None = None  # Mono, until the caller has its answer
+    is_held: bool = False
+    renews: bool = False
+    until: int = 0
 
     def gone(self, reason: str = "") -> None:
         """It is held no more. A reason says that it is lost."""
@@ -258,17 +259,17 @@ class Meter:
 
     def asked(self, number: int, command: dict[str, Any], terms: dict[str, Any]) -> None:
         if command["kind"] in ASKS:
-            kind, holds = ASKS[command["kind"]]
-            weight, now = command.get("weight", 1), self._clock.mono()
-            self._counted[number] = _Counted(kind, holds, terms, weight=weight, begun=now)
+            self._counted[number] = _Counted(
+                *ASKS[command["kind"]], terms.get("protocol", "unknown"), terms.get("ttl_ns", 0),
+                command.get("weight", 1), self._clock.mono(),
+            )  # fmt: skip
 
     def told(self, action: dict[str, Any]) -> None:
         """A notice. What is wrong here costs a line of the log, and no lease."""
         try:
             number = action["claim"] if "claim" in action else -action.get("on", 0)
             if action["kind"] == "held" and number < 0:
-                terms = {"protocol": "strict", "ttl_ns": action.get("ttl_ns", 0)}
-                self._counted[number] = _Counted("session", "session", terms, begun=None)
+                self._counted[number] = _Counted("session", "session", "strict", action.get("ttl_ns", 0))
             if (one := self._counted.get(number)) is not None:
                 self._hear(one, action)
         except Exception:

@@ -58,8 +58,8 @@ class Claim(claims.Lease):
     answers = True
 
     def __init__(
-        self, place: Place, *, guarded: bool, once: bool = False, kept: tuple[OwnHost, str] | None = None
-    ) -> None:  # fmt: skip
+        self, place: Place, kept: tuple[OwnHost, str] | None = None, *, guarded: bool, once: bool = False
+    ) -> None:
         """kept is the host in a keeper, and the name there."""
         self._by, name = kept or (place.host, place.name)
         super().__init__(self._by.client, name, title=place.uri, guarded=guarded)
@@ -114,11 +114,8 @@ class LeaseAcquired(Protocol):
     writer_id: str
     expire_s: float
 
-    def maintain(self) -> None:
-        """Renews it once."""
-
-    def release(self) -> None:
-        """Lets the next one have it."""
+    def maintain(self) -> None: ...
+    def release(self) -> None: ...
 
 
 class Lease:
@@ -151,8 +148,8 @@ class Lease:
         return {name: getattr(self, name) for name in PLAIN}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for name in PLAIN:
-            setattr(self, name, state[name])
+        for name, value in state.items():
+            setattr(self, name, value)
         self._bare()
 
     def __repr__(self) -> str:
@@ -224,7 +221,7 @@ class Lease:
         return renewal.begin("resume", self.expire_s, self.acquire_margin_s, holder=self.writer_id, role=self.role)
 
     def join(self, on: Engine, kept: tuple[OwnHost, str] | None = None) -> Claim:
-        companion = Claim(self.place(on), guarded=False, kept=kept)
+        companion = Claim(self.place(on), kept, guarded=False)
         return companion.begin("accompany", self.expire_s, self.acquire_margin_s, holder=self.writer_id, role=self.role)
 
     def keep(self, on: Engine, claim: Claim) -> None:
