@@ -18,9 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-MOST = 4
-"""Files that are kept: those of so many versions and environments."""
-
+MOST = 4  # files that are kept: those of so many versions and environments
 DIGEST = hashlib.sha256().digest_size
 
 

@@ -20,8 +20,7 @@ from .errors import NoSuchStore, Unreachable
 
 T = TypeVar("T")
 
-MOST = (64 << 10) + 1
-"""How many bytes of an object are read: one more than a record may have."""
+MOST = (64 << 10) + 1  # how many bytes of an object are read: one more than a record may have
 
 
 class Blob(NamedTuple):
@@ -143,22 +142,13 @@ class Root:
         return nonce if isinstance(nonce, str) else ""
 
 
-LONGEST = 1024
-"""Bytes of a key."""
-
-MOST_TRIES = 64
-"""How often a write makes its directory again where deletes elsewhere keep removing it."""
-
-TEMPORARY = ".mopslock-tmp-"
-"""The same prefix as file:// uses."""
-
-TEMPORARY_LIFE = 86_400
-"""Seconds."""
-
+LONGEST = 1024  # bytes of a key
+MOST_TRIES = 64  # how often a write makes its directory again where deletes elsewhere keep removing it
+TEMPORARY = ".mopslock-tmp-"  # the same prefix as file:// uses
+TEMPORARY_LIFE = 86_400  # seconds
 _PLAIN = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
-_chance = random.Random()
-"""Unlike os.urandom it keeps the GIL. Users seed another one."""
+_chance = random.Random()  # Unlike os.urandom it keeps the GIL. Users seed another one.
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_chance.seed)

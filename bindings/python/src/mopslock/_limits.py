@@ -26,9 +26,7 @@ from ._machine import Machine
 from .errors import Cancelled, Forked, Full, NotAcquired
 from .terms import MOST_LIMIT, PermitRequest
 
-LEAST_SWEEP = 64
-"""How many names there are before we look which of them can be forgotten."""
-
+LEAST_SWEEP = 64  # how many names there are before we look which of them can be forgotten
 _NOW: dict[str, str | int] = {"mono": 0, "wall": 0}  # buckets know no time
 
 

@@ -115,8 +115,7 @@ class Registry:
 OF_KEEPERS = ("requests", "request.duration", "requests.in_flight", "renewals", "renewal.left")
 """What only a keeper can count of what it keeps."""
 
-elsewhere: list[Callable[[], Iterable[dict[str, Any]]]] = []
-"""Who asks the keepers."""
+elsewhere: list[Callable[[], Iterable[dict[str, Any]]]] = []  # who asks the keepers
 
 
 def _add(values: Values, labels: tuple[str, ...], more: list[float]) -> None:
@@ -185,8 +184,7 @@ ASKS = {
 }  # fmt: skip
 """Commands that a caller waits for: as what it is counted, and what it holds."""
 
-UNAVAILABLE = ("unauthorized", "no_such_store", "read_only", "full")
-"""Classes of failures that waiting does not mend."""
+UNAVAILABLE = ("unauthorized", "no_such_store", "read_only", "full")  # classes of failures that waiting does not mend
 
 
 def outcome_of(action: dict[str, Any]) -> str:

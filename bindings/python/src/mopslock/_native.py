@@ -23,9 +23,7 @@ from typing import Any
 from .errors import EngineFailed, Forked
 
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
-FOLDER = "MOPSLOCK_LIB"
-"""The environment variable that names another folder with the libraries."""
-
+FOLDER = "MOPSLOCK_LIB"  # the environment variable that names another folder with the libraries
 BUILD = (
     "It comes with the wheel for this system; install one, or build it: pip install ./bindings/python of a checkout, "
     "with Go"

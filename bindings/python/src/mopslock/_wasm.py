@@ -28,12 +28,8 @@ from .errors import EngineFailed, Forked
 MODULE = "mopslock.wasm"
 ABI = 1
 
-GC_EVERY = 1000
-"""Steps. Nothing else collects garbage in the module."""
-
-SLOW = 1.0
-"""Seconds of compiling after which people are told."""
-
+GC_EVERY = 1000  # steps. Nothing else collects garbage in the module.
+SLOW = 1.0  # seconds of compiling after which people are told
 EXPORTS = ("_initialize", "abi_version", "buffer", "new", "step", "gc")
 
 MEMORY = 64 << 20
@@ -186,8 +182,7 @@ def _declared(function: Any, result: Any, *arguments: Any) -> Any:
     return function
 
 
-_ticks = itertools.count(1_000_000, 1_000_000)
-"""The module's clock counts how often it was read: a clock of 0 ends it."""
+_ticks = itertools.count(1_000_000, 1_000_000)  # the module's clock counts how often it was read: a clock of 0 ends it
 
 
 class _Inside(threading.local):

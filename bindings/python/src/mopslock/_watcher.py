@@ -19,23 +19,14 @@ from ._future import Future
 from ._notify import begin_thread
 from ._workers import IDLE, Do
 
-STEP = 5
-"""Milliseconds after which watchfiles looks again whether there are events. Half a percent of a processor."""
-
-TURN = 50
-"""Milliseconds after which a key that is new is watched."""
-
-PATIENCE = 5.0
-"""Seconds for which a watch waits to have begun: a mount may be dead."""
-
-MOST_MOVES = 100
-"""How often folders that come and go are followed at once."""
-
+STEP = 5  # milliseconds after which watchfiles looks again whether there are events. Half a percent of a processor.
+TURN = 50  # milliseconds after which a key that is new is watched
+PATIENCE = 5.0  # seconds for which a watch waits to have begun: a mount may be dead
+MOST_MOVES = 100  # how often folders that come and go are followed at once
 MOST_IDLE = 16
 """Folders that stay watched without a key: who takes one name again and again would have the system begin anew."""
 
-GONE = 3
-"""watchfiles' number for what was removed, or has another name now."""
+GONE = 3  # watchfiles' number for what was removed, or has another name now
 
 
 @functools.cache

@@ -159,8 +159,7 @@ def retry_after_of(error: BaseException) -> int:
         return 0
 
 
-LONGEST_RETRY_AFTER = 60.0
-"""Seconds."""
+LONGEST_RETRY_AFTER = 60.0  # seconds
 
 
 def _status_of(error: BaseException | None) -> int:
@@ -302,8 +301,7 @@ class Directory(Store, Creating):
         return f"Directory({self.root!r})"
 
 
-TICK = 16_000_000
-"""Nanoseconds: the coarsest step of the clock with which kernels stamp files."""
+TICK = 16_000_000  # nanoseconds: the coarsest step of the clock with which kernels stamp files
 
 
 OF_DIRECTORY = (
@@ -417,8 +415,7 @@ SERVICES: dict[str, dict[str, Any]] = {
 versions of these, take such an argument and do not obey."""
 
 
-RECORD = "application/mops-lease"
-"""The content type of a lease's record."""
+RECORD = "application/mops-lease"  # the content type of a lease's record
 
 
 class BlobStore(Protocol):
@@ -445,8 +442,7 @@ def lookup(uri: str) -> BlobStore:
         return cast("BlobStore", lookup_blob_store(uri))
 
 
-CACHING = "DangerouslyCachingStore"
-"""mops' class of stores that remember for hours what they have read."""
+CACHING = "DangerouslyCachingStore"  # mops' class of stores that remember for hours what they have read
 
 
 class Mops(Store):

@@ -29,12 +29,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-SOON = 60.0
-"""Seconds after which what a rule waits for does not come any more."""
-
-WHOLE = 64 << 10
-"""Bytes of an object that a get must return, if there are as many."""
-
+SOON = 60.0  # seconds after which what a rule waits for does not come any more
+WHOLE = 64 << 10  # bytes of an object that a get must return, if there are as many
 KEYS = (
     "n/lock.json", "a b/c d", "100%/x", "a%2Fb/x", "a+b/x", "a&b=c/x", "q?x/y", "hash#x/y", 'quote"/x', "it's/x",
     "a;b/x", "a:b/x", "\xfcn\xef/c\xf6d\xe9", "\u65e5\u672c/\u8a9e", "emoji/\U0001f512", "~tilde/x", "-dash/--x",
@@ -44,8 +40,7 @@ KEYS = (
 )  # fmt: skip
 """What can be names. Somewhere some of them are read as ways out of the store."""
 
-MOST_REFUSED = 12
-"""How many of them a store may refuse."""
+MOST_REFUSED = 12  # how many of them a store may refuse
 
 
 class StoreRules:

@@ -51,12 +51,8 @@ from ._keeping import add_lease_to_maintenance_daemon
 from ._leases import CannotMaintainLease, Claim, Lease, LeaseAcquired, LeaseLostError, RemoteLease, translated, wait
 
 EMPTY_READS = 5
-RETRY = 0.2
-"""Seconds between two tries of a store that failed."""
-
-JOIN = 88.0
-"""Seconds for which a remote tries to read the record that it is to keep alive."""
-
+RETRY = 0.2  # seconds between two tries of a store that failed
+JOIN = 88.0  # seconds for which a remote tries to read the record that it is to keep alive
 _PERMANENT = (errors.Unauthorized, errors.NoSuchStore, errors.ReadOnly, errors.StoreFull)
 _PASSING = ("other", "unreachable", "throttled")
 

@@ -22,19 +22,14 @@ from .._workers import Workers
 from ..errors import BadArgument, EngineFailed
 from ..stores import lookup
 
-LEASE_DIRNAME = "lock"
-"""The directory of an invocation's lease, below its memo URI."""
-
+LEASE_DIRNAME = "lock"  # the directory of an invocation's lease, below its memo URI
 RECORD = "lock.json"
 
 ALL_FILES = "file:///"
 """The store in which each file is an object. It is asked for names of lastwriter, whose records are mops' files."""
 
-LONGEST_NAME = 400
-"""Bytes. Longer paths are kept in this process."""
-
-MOST_FOREIGN = 32
-"""Threads for the verbs of other people's leases."""
+LONGEST_NAME = 400  # bytes. Longer paths are kept in this process.
+MOST_FOREIGN = 32  # threads for the verbs of other people's leases
 
 
 class Engine:
