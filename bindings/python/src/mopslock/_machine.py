@@ -41,8 +41,7 @@ def engine() -> Engine:
         return _wasm.Guest()
     raise EngineFailed(
         f"mopslock: there is no engine: neither libmopslock-core{_native.SUFFIX} nor {_wasm.MODULE} is in "
-        f"{_native.folder()}. They come with a wheel: install one, or build it: pip install ./bindings/python of a "
-        "checkout"
+        f"{_native.folder()}; {_native.BUILD}"
     )
 
 

@@ -1,10 +1,5 @@
 """A machine of the core in libmopslock-core, by ctypes: when it is loaded, and what happens to it in a fork.
 
-The package uses ctypes, and no compiled extension. So one wheel serves every Python, and the steps can keep the GIL. A
-step takes less than a microsecond and waits for nothing. If it released the GIL, as cffi always does, each step beside
-a thread that computes would wait up to the switch interval (5 ms) to get it back, and renewals would starve. make bench
-measures that.
-
 A Go runtime does not survive fork(): the child has only one of the threads that it needs. The child never calls a
 library that was loaded before the fork. It loads a private copy of the file when it needs one.
 """
@@ -24,10 +19,7 @@ from .errors import EngineFailed, Forked
 
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 FOLDER = "MOPSLOCK_LIB"  # the environment variable that names another folder with the libraries
-BUILD = (
-    "It comes with the wheel for this system; install one, or build it: pip install ./bindings/python of a checkout, "
-    "with Go"
-)
+BUILD = "it comes with a wheel: install one, or build it: pip install ./bindings/python of a checkout, with Go"
 ABI = 6
 
 OK, EFORKED, ECONTRACT = 0, -4, -16
@@ -53,7 +45,7 @@ class Library:
         try:
             library = ctypes.PyDLL(str(path))  # it keeps the GIL: its calls are quick and wait for nothing
         except OSError as error:
-            raise EngineFailed(f"mopslock: {path.name} cannot be loaded: {error}. {BUILD}") from error
+            raise EngineFailed(f"mopslock: {path.name} cannot be loaded: {error}; {BUILD}") from error
         self.new = declare(library.mopslock_new, text, size_t, address, address, size_t, address)
         self.step = declare(library.mopslock_step, u64, text, size_t, address, size_t, address)
         self.drop = declare(library.mopslock_drop, u64)
@@ -92,7 +84,7 @@ def core() -> Library:
 def _load() -> Library:
     path = library_path()
     if not path.exists():
-        raise EngineFailed(f"mopslock: there is no {path}. {BUILD}")
+        raise EngineFailed(f"mopslock: there is no {path}; {BUILD}")
     if not _loaded.dead:
         return Library(path)
     # The dynamic linker identifies a file by its inode, and would return the dead one.

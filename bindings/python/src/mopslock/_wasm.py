@@ -22,7 +22,7 @@ from typing import Any
 
 from . import _code_cache
 from ._log import log
-from ._native import MAX_MESSAGE, folder
+from ._native import BUILD, MAX_MESSAGE, folder
 from .errors import EngineFailed, Forked
 
 MODULE = "mopslock.wasm"
@@ -35,7 +35,6 @@ EXPORTS = ("_initialize", "abi_version", "buffer", "new", "step", "gc")
 MEMORY = 64 << 20
 """Bytes of addresses that an instance reserves. By default wasmtime reserves 4 GiB, which an address limit refuses."""
 
-AGAIN = "install a wheel, or build it: pip install ./bindings/python of a checkout"
 INSTALL = "pip install 'mopslock[wasm]'"
 
 
@@ -145,11 +144,11 @@ def _checked_module() -> tuple[bytes, str]:
         code = path.read_bytes()
         published = path.with_name(path.name + ".sha256").read_text().split()[0]
     except (OSError, UnicodeDecodeError, IndexError) as error:
-        raise EngineFailed(f"mopslock: {MODULE} cannot be read with its SHA-256: {error}; {AGAIN}") from error
+        raise EngineFailed(f"mopslock: {MODULE} cannot be read with its SHA-256: {error}; {BUILD}") from error
     sha = hashlib.sha256(code).hexdigest()
     if sha != published:
         raise EngineFailed(
-            f"mopslock: {path} is not the module that was published: its SHA-256 is {sha}, and not {published}; {AGAIN}"
+            f"mopslock: {path} is not the module that was published: its SHA-256 is {sha}, and not {published}; {BUILD}"
         )
     return code, sha
 
@@ -163,7 +162,7 @@ def _import() -> Any:
         ) from error
     except (ImportError, OSError, RuntimeError) as error:
         raise EngineFailed(
-            f"mopslock: wasmtime cannot be loaded here ({error}); libmopslock-core can do without it: {AGAIN}, with Go"
+            f"mopslock: wasmtime cannot be loaded here ({error}); libmopslock-core can do without it: {BUILD}"
         ) from error
     return wasmtime
 
@@ -295,14 +294,14 @@ class Guest:
                 self._memory = ctypes.addressof(exports["memory"]._memory)
                 self._functions = {name: ctypes.addressof(exports[name]._func) for name in EXPORTS}
             except (compiled.wasmtime.WasmtimeError, compiled.wasmtime.Trap, KeyError) as error:
-                raise EngineFailed(f"mopslock: {MODULE} cannot be started ({error}); {AGAIN}") from error
+                raise EngineFailed(f"mopslock: {MODULE} cannot be started ({error}); {BUILD}") from error
         self._context = ctypes.cast(self._store._context(), ctypes.c_void_p).value
         self._values, self._trap = (ctypes.c_uint64 * 4)(), ctypes.c_void_p()
         self._values_at, self._trap_at = ctypes.addressof(self._values), ctypes.addressof(self._trap)
         self._run("_initialize")
         version = self._run("abi_version") & 0xFFFFFFFF
         if version != ABI:
-            raise EngineFailed(f"mopslock: {MODULE} is of version {version}, and this package needs {ABI}; {AGAIN}")
+            raise EngineFailed(f"mopslock: {MODULE} is of version {version}, and this package needs {ABI}; {BUILD}")
         self._at = self._run("buffer") & 0xFFFFFFFF
 
     def new(self, config: bytes) -> bytes:
