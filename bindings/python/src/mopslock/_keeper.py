@@ -10,15 +10,6 @@ import os
 import signal
 import sys
 
-IGNORED = ("SIGINT", "SIGHUP", "SIGTERM", "SIGQUIT")  # what a terminal sends to a whole group
-
-
-def detach() -> None:
-    """Leaves this process to init: the parent reaps the one that it started, and has no child."""
-    if os.fork():
-        os._exit(0)
-    os.setsid()
-
 
 def bare_package(folder: str) -> None:
     """Makes the package without running its ``__init__``, which imports all of it."""
@@ -40,18 +31,14 @@ def bare_package(folder: str) -> None:
     sys.modules["mopslock"] = package
 
 
-def main(parent: int, belief: int) -> None:
-    """Serves a process until it has ended, or its messages have."""
-    for name in IGNORED:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-    from mopslock._own.serving import serve  # noqa: PLC0415
-
-    serve(parent, belief)
-
-
 if __name__ == "__main__":
-    detach()
+    if os.fork():  # the parent reaps the process that it started, and has no child
+        os._exit(0)
+    os.setsid()
+    for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):  # a terminal's, for a whole group
+        signal.signal(ignored, signal.SIG_IGN)
     sys.path[:] = sys.argv[3].split(os.pathsep)  # the parent's: site would take a while, and may differ
     bare_package(os.path.dirname(os.path.abspath(__file__)))
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    from mopslock._own.serving import serve
+
+    serve(int(sys.argv[1]), int(sys.argv[2]))

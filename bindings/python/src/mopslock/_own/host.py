@@ -102,7 +102,7 @@ class OwnHost:
     def set_limit(self, name: str, limit: int, timeout_ns: int) -> None:
         """Whichever machine of the name there is sets it."""
         settled: Future[HeldThing] = Future()
-        asked = Permit(self.client, name, None, ttl_ns=0, into=settled)
+        asked = Permit(self.client, name, None, into=settled)
         self.begin(asked, "limit", _shared(name, Terms(protocol="strict")), store_limit=limit)
         try:
             if not settled.wait(timeout_ns / SECOND):

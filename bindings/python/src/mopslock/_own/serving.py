@@ -42,8 +42,10 @@ def is_last(begun: str, said: str) -> bool:
 class Served(Claim):
     """A claim of the parent's."""
 
+    client: ServedClient
+
     def __init__(self, client: ServedClient, kind: str, slot: int, answers: bool) -> None:
-        self.client, self.says, self.kind, self.slot, self.answers = client, client.say, kind, slot, answers
+        self.client, self.kind, self.slot, self.answers = client, kind, slot, answers
         self.cause: BaseException | None = None
         self.path = ""  # of the output of work
         self.own = False
@@ -61,7 +63,7 @@ class Served(Claim):
                 said["body"] = action["body"]
             if answer["outcome"] == "unknown":
                 said |= {"class": answer.get("class", "other"), "text": told(self.cause)}
-            self.says(said)
+            self.client.say(said)
 
 
 def told(cause: BaseException | None) -> str:
@@ -232,17 +234,6 @@ def made(message: Event) -> Any:
     return store
 
 
-class Told(logging.Handler):
-    """Lines of the log are the parent's."""
-
-    def __init__(self, parent: Parent) -> None:
-        super().__init__()
-        self._parent = parent
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._parent.say(0, {"kind": "log", "level": record.levelname.lower(), "text": record.getMessage()})
-
-
 def alive(pid: int) -> str:
     """When a process was started; "" if there is none. Another process of the same id has another."""
     try:
@@ -256,7 +247,11 @@ def alive(pid: int) -> str:
 def serve(pid: int, belief: int) -> None:
     """Serves a parent, until it has ended or its messages have. Nothing is released then."""
     parent = Parent(belief)
-    logging.getLogger("mopslock").addHandler(Told(parent))
+    handler = logging.Handler()  # lines of the log are the parent's
+    handler.emit = lambda record: parent.say(  # type: ignore[method-assign]
+        0, {"kind": "log", "level": record.levelname.lower(), "text": record.getMessage()}
+    )
+    logging.getLogger("mopslock").addHandler(handler)
     unpacker = msgpack.Unpacker(max_buffer_size=0, unicode_errors="surrogateescape")
     parent.say(0, {"kind": "ready", "messages": MESSAGES, "pid": os.getpid()})
     ends: list[int] = []
