@@ -10,7 +10,6 @@ import gc
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -80,15 +79,6 @@ async def test_a_release_whose_caller_is_cancelled_goes_on() -> None:
 # A loss that stops its block.
 
 
-async def lose(place: Place, *lost: Any) -> None:
-    """By a break, with which others need not wait for the TTL."""
-    for one in lost:
-        await aio.break_lease(place.store, one.name, "for a test", now=True)
-    await asyncio.to_thread(later, LIVES / 3)
-    for one in lost:
-        await soon(one.lost.is_set)
-
-
 def cancels() -> int:
     """Of this task, which Python 3.10 does not count."""
     task: Any = asyncio.current_task()
@@ -99,19 +89,21 @@ async def forever() -> None:
     await asyncio.Event().wait()
 
 
+async def broken(place: Place, name: str = "n") -> None:
+    """By a break, with which others need not wait for the TTL; and waits for the end of the block."""
+    await aio.break_lease(place.store, name, "for a test", now=True)
+    await asyncio.to_thread(later, LIVES / 3)
+    await forever()
+
+
 @pytest.mark.parametrize("block", ["entered", "acquired", "decorated"])
 async def test_a_block_whose_lease_is_broken_is_cancelled_and_raises_the_loss(place: Place, block: str) -> None:
-    async def broken() -> None:
-        await aio.break_lease(place.store, "n", "for a test", now=True)
-        await asyncio.to_thread(later, LIVES / 3)
-        await forever()
-
     leasing = aio.lease(place.store, "n", ttl=LIVES, on_loss="cancel", raise_if_lost=block != "acquired")
     with pytest.raises(mopslock.LeaseLost) as caught:
         if block == "decorated":
-            await leasing(broken)()
+            await leasing(broken)(place)
         async with leasing if block == "entered" else await leasing.acquire():
-            await broken()
+            await broken(place)
     assert isinstance(caught.value.__cause__, asyncio.CancelledError)
     assert cancels() == 0
     await asyncio.sleep(0)  # so this task goes on
@@ -134,12 +126,10 @@ async def test_work_whose_lease_is_broken_is_cancelled_and_waits_for_anothers_re
     async def launch(work: aio.Work) -> bytes:
         calls.append(work)
         if len(calls) == 1:
-            losing.append(asyncio.create_task(lose(place, work)))
-            await forever()
+            await broken(place)
         return b"the second time"
 
     calls: list[aio.Work] = []
-    losing: list[asyncio.Task[None]] = []
     result = await aio.invoke(place.store, "n", launch, ttl=LIVES, protocol=place.protocol, on_loss="cancel")
     assert await result.read() == b"the second time"
     assert cancels() == 0
@@ -202,20 +192,16 @@ async def test_a_block_that_ends_by_itself_is_not_cancelled_after_it(place: Plac
 
 async def test_what_a_cancelled_block_does_by_itself_counts(place: Place) -> None:
     with pytest.raises(mopslock.LeaseLost):
-        async with aio.lease(place.store, "n", ttl=LIVES, on_loss="cancel") as lease:
-            losing = asyncio.create_task(lose(place, lease))
+        async with aio.lease(place.store, "n", ttl=LIVES, on_loss="cancel"):
             with contextlib.suppress(asyncio.CancelledError):
-                await forever()
-    await losing
+                await broken(place)
     with pytest.raises(ValueError, match="^its own"):
-        async with aio.lease(place.store, "m", ttl=LIVES, on_loss="cancel") as lease:
-            losing = asyncio.create_task(lose(place, lease))
+        async with aio.lease(place.store, "m", ttl=LIVES, on_loss="cancel"):
             try:
-                await forever()
+                await broken(place, "m")
             finally:
                 raise ValueError("its own")
     assert cancels() == 0
-    await losing
 
 
 @pytest.mark.parametrize("looks", ["lost", "hangs", "renewed"])
@@ -281,25 +267,6 @@ async def test_a_task_that_is_cancelled_while_it_waits_leaves_nothing_held(place
         pass
 
 
-async def test_a_task_that_is_cancelled_at_any_moment_leaves_nothing_held(place: Place) -> None:
-    """After so many turns of the loop; in the last round once it is held, and before it knows."""
-    for turns in (*range(6), 10, 20, 40, 80, None):
-        name = f"n{turns}"
-        path, task = place.path(name), asyncio.create_task(aio.acquire(place.store, name, ttl=LIVES))
-        if turns is None:
-            while not path.exists():
-                await asyncio.sleep(0)  # a turn of the loop
-            until(lambda: mopslock.inspect(place.store, "nNone").held)
-        for _ in range(turns or 0):
-            await asyncio.sleep(0)  # a turn of the loop
-        task.cancel()
-        try:
-            await (await task).release()
-        except asyncio.CancelledError:
-            gone = partial(place.released, name)
-            await soon(lambda path=path, gone=gone: not path.exists() or gone())  # type: ignore[misc]
-
-
 def test_a_lease_whose_caller_has_given_up_is_released(url: str) -> None:
     host, terms = host_of(url), Terms(ttl=LIVES, protocol="strict")
     assert isinstance(host, KeptHost)
@@ -358,9 +325,8 @@ def test_a_loop_that_is_closed_strands_nobody(place: Place) -> None:
     assert result.read() == b"next"
 
 
-async def test_cancelling_and_closing_end_all_waits(place: Place) -> None:
-    """Each that is cancelled alone; closing all others, and the work."""
-    begun = asyncio.Event()
+async def test_closing_ends_work_and_all_that_wait_for_it(place: Place) -> None:
+    begun, told = asyncio.Event(), list[mopslock.Status]()
 
     async def launch(work: aio.Work) -> bytes:
         begun.set()
@@ -368,23 +334,15 @@ async def test_cancelling_and_closing_end_all_waits(place: Place) -> None:
         return b"too late"
 
     def ask(launch: Any) -> asyncio.Task[aio.Result]:
-        called = aio.invoke(place.store, "n", launch, ttl=LIVES, protocol=place.protocol, on_waiting=waiting.append)
+        called = aio.invoke(place.store, "n", launch, ttl=LIVES, protocol=place.protocol, on_waiting=told.append)
         return asyncio.create_task(called)
 
-    waiting: list[mopslock.Status] = []
-    first = ask(launch)
+    asked = [ask(launch)]
     await begun.wait()
-    others = [ask(never) for _ in range(10)]
-    early = ask(never)
-    await asyncio.sleep(0)  # its first step, which is at the next turn of the loop
-    early.cancel()
-    await asyncio.to_thread(until, lambda: len(waiting) >= 10)
-    for one in others[:5]:
-        one.cancel()
-    cancelled = await asyncio.gather(early, *others[:5], return_exceptions=True)
-    assert {type(one) for one in cancelled} == {asyncio.CancelledError}
+    asked += [ask(never) for _ in range(5)]
+    await soon(lambda: len(told) >= 5)
     await asyncio.to_thread(mopslock.close, place.store)
-    ended = await asyncio.gather(first, *others[5:], return_exceptions=True)
+    ended = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(one) for one in ended] == [mopslock.Closed] * 6
     assert place.freed("n")
 

@@ -89,20 +89,10 @@ def test_other_names_stores_and_protocols_are_other_leases(place: Place, tmp_pat
         _inside.refuse(host_of(place.store), "n", foreign, awaits=False)
 
 
-def test_a_directory_is_one_store_with_a_slash_at_its_end_and_without(tmp_path: Path) -> None:
-    url = tmp_path.as_uri()
-    host = host_of(url)
-    assert [host_of(url + "/"), known_host(url + "//"), host_of(tmp_path)] == [host] * 3
-    mopslock.close(url + "/")
-    assert known_host(url) is None
-    for other in ["file:///", "file:///C:/", "file:///x?prefix=a/", "s3://bucket/", "mem://"]:
-        assert _one_url(other) == other
-
-
 def test_one_directory_is_one_store_however_it_is_spelled(tmp_path: Path) -> None:
     """A thread that waits in a block of its lease waits for itself, by whichever object or URL."""
     (tmp_path / "link").symlink_to("real")
-    real, link = tmp_path / "real", tmp_path / "link"
+    real, link, url = tmp_path / "real", tmp_path / "link", tmp_path.as_uri()
     held: list[Any] = [real.as_uri(), stores.Directory(link)]
     spelled: list[Any] = [f"file://localhost{real}", f"file://{tmp_path}/./real", link, stores.Directory(real)]
     for store, asked in itertools.product(held, [*held, *spelled, stores.Fsspec.of_url(f"file://{link}")]):
@@ -110,6 +100,11 @@ def test_one_directory_is_one_store_however_it_is_spelled(tmp_path: Path) -> Non
             mopslock.acquire(asked, "n", ttl=LIVES, wait=SOON, protocol="strict")
     with mopslock.lease(real, "n", ttl=LIVES), mopslock.lease(tmp_path / "another", "n", ttl=LIVES, wait=SOON):
         pass
+    assert [host_of(url + "/"), known_host(url + "//"), host_of(tmp_path)] == [host_of(url)] * 3
+    mopslock.close(url + "/")
+    assert known_host(url) is None
+    for other in ["file:///", "file:///C:/", "file:///x?prefix=a/", "s3://bucket/", "mem://"]:
+        assert _one_url(other) == other
 
 
 def test_which_urls_are_of_one_store(tmp_path: Path, checkout: Path) -> None:
@@ -203,20 +198,3 @@ async def test_a_task_or_a_thread_that_was_begun_in_the_block_is_another(place: 
         for _ in range(2):
             await asyncio.to_thread(waits.get, timeout=SOON)
     await asyncio.wait_for(asyncio.gather(other, beside), SOON)
-
-
-def test_work_whose_loop_is_closed_leaves_its_block_in_another_context(place: Place) -> None:
-    async def launch(_: aio.Work) -> bytes:
-        launched.set()
-        await asyncio.Event().wait()
-        return b""
-
-    launched = asyncio.Event()
-    loop = asyncio.new_event_loop()
-    work = aio.invoke(place.store, "n", launch, **asked(place))
-    task: Any = loop.create_task(work)
-    task._log_destroy_pending = False
-    loop.run_until_complete(asyncio.wait_for(launched.wait(), SOON))
-    loop.close()
-    work.close()
-    enter(place)

@@ -68,13 +68,11 @@ def test_launch_may_return_any_bytes_or_a_file(place: Place, tmp_path: Path) -> 
     [
         ("text", "TypeError: mopslock: launch returned str: must be bytes"),
         (["a list"], "TypeError: mopslock: launch returned list: must be bytes"),
-        (Path("/nowhere/at all"), "FileNotFoundError"),
-        (ValueError("its own"), "ValueError: its own"),
-        (StopIteration("its own"), "StopIteration: its own"),
-        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (Path("/nowhere/at all"), "FileNotFoundError"), (ValueError("its own"), "ValueError: its own"),
+        (StopIteration("its own"), "StopIteration: its own"), (KeyboardInterrupt(), "KeyboardInterrupt"),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_what_goes_wrong_in_the_work_is_raised_and_releases(place: Place, came: Any, error: str) -> None:
     def launch(work: mopslock.Work) -> Any:
         if isinstance(came, BaseException):
@@ -222,21 +220,19 @@ def test_a_remote_does_the_work_under_its_launchers_lease(either: Place) -> None
 
 
 def test_the_text_comes_from_the_environment(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote = place.api.remote
+
     def launch(work: mopslock.Work) -> None:
         monkeypatch.setenv("MOPSLOCK_LEASE", work.text)
-        store = None if place.way == "url" else place.store
-        assert mopslock.remote(store, None, lambda theirs: b"done", name="n") is not None
+        assert remote(None if place.way == "url" else place.store, None, lambda theirs: b"done", name="n").own
         monkeypatch.delenv("MOPSLOCK_LEASE")
-
         with pytest.raises(mopslock.BadArgument, match="the lease is that of 'n'"):
-            mopslock.remote(place.store, work.text, never, name="m")
-        found = mopslock.remote(place.store, work.text, never)
-        assert found is not None
-        assert found.read() == b"done"
+            remote(place.store, work.text, never, name="m")
+        assert remote(place.store, work.text, never).read() == b"done"
 
     assert invoke(place, "n", launch).read() == b"done"
     with pytest.raises(mopslock.BadArgument, match="MOPSLOCK_LEASE"):
-        mopslock.remote(place.store, None, never)
+        remote(place.store, None, never)
 
 
 def test_a_remote_that_comes_late_does_nothing(either: Place) -> None:
@@ -259,21 +255,17 @@ def test_without_any_lease(place: Place) -> None:
         assert (work.holder, work.text, work.fencing_token) == ("", "", 0)
         return b"done"
 
-    result = mopslock.remote(place.store, None, launch, without_lease=True, name="n")
-    assert result is not None
-    assert (result.read(), result.own) == (b"done", True)
-    second = mopslock.remote(place.store, None, lambda work: b"again", without_lease=True, name="n")
-    assert second is not None
-    assert (second.read(), second.own) == (b"done", False)
+    remote = place.api.remote
+    for own in (True, False):
+        result = remote(place.store, None, launch if own else never, without_lease=True, name="n")
+        assert (result.read(), result.own) == (b"done", own)
     with pytest.raises(mopslock.BadArgument, match="store and name"):
-        mopslock.remote(place.store, None, launch, without_lease=True)
+        remote(place.store, None, launch, without_lease=True)
     with mopslock.lease(place.store, "m", ttl=TTL, protocol=place.protocol) as lease:
         text = json.dumps({**json.loads(lease.text), "name": "other"})
     with pytest.raises(mopslock.NothingToJoin):
-        mopslock.remote(place.store, text, never)
-    result = mopslock.remote(place.store, text, lambda work: work.text.encode(), without_lease=True)
-    assert result is not None
-    assert result.read() == b""
+        remote(place.store, text, never)
+    assert remote(place.store, text, launch, without_lease=True).read() == b"done"
 
 
 def test_a_killed_orchestrator_is_followed_by_one_that_waits_for_its_remote(place: Place) -> None:

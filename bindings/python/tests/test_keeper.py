@@ -318,13 +318,11 @@ def test_the_words_of_tenures() -> None:
 
 
 def test_a_forked_child_has_a_keeper_of_its_own(kept: keeper.Keeper, url: str) -> None:
+    def child() -> list[object]:
+        with mopslock.lease(url, "m", ttl=LIVES):
+            return [type(lease.lost._held.failure()).__name__, keeper._current.keepers[False].pid != kept.pid]
+
     with mopslock.lease(url, "n", ttl=LIVES, protocol="strict") as lease:
-
-        def child() -> list[object]:
-            with mopslock.lease(url, "m", ttl=LIVES):
-                mine = keeper._current.keepers[False]
-                return [type(lease.lost._held.failure()).__name__, mine.pid != kept.pid]
-
         assert forked(child) == ["Forked", True]
         lease.check()
     assert kept.dead is None
@@ -353,9 +351,7 @@ class Elsewhere(mopslock.stores.Memory):
     """A store whose copy in a child would be an empty one."""
 
     keeper = True
-
-    def keeper_terms(self) -> tuple[str]:
-        return ("mopslock.stores:Memory",)
+    keeper_terms = staticmethod(lambda: ("mopslock.stores:Memory",))
 
 
 def test_a_store_that_would_be_another_one_in_a_child_is_refused() -> None:
@@ -437,12 +433,9 @@ def test_work_that_is_given_up_while_another_keeper_is_started_holds_nothing(
 def test_a_forked_child_closes_nothing_that_is_not_ours(kept: keeper.Keeper, tmp_path: Path) -> None:
     """A keeper that has ended has no descriptors any more."""
     kill(kept)
-    files = [open(tmp_path / str(n), "w") for n in range(8)]  # noqa: SIM115
-    try:
-        assert forked(lambda: [os.fstat(file.fileno()).st_size for file in files]) == [0] * 8
-    finally:
-        for file in files:
-            file.close()
+    with contextlib.ExitStack() as files:
+        opened = [files.enter_context(open(tmp_path / str(n), "w")) for n in range(8)]
+        assert forked(lambda: [os.fstat(file.fileno()).st_size for file in opened]) == [0] * 8
 
 
 def test_a_store_of_mops_in_a_keeper(tmp_path: Path) -> None:

@@ -42,7 +42,6 @@ from mopslock.terms import Terms
 
 T = TypeVar("T")
 WAYS = ("url", "own")
-KEPT = ("lastwriter", "strict")
 SOON = 60.0
 """Seconds after which what is waited for hangs."""
 NOTICES = 2.5
