@@ -263,6 +263,6 @@ func TestHostFallsBack(t *testing.T) {
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	example := filepath.Join(c, "example")
-	made := compile(t, "testdata/directory.c", library{}, append([]string{"-I" + example}, sanitize...)...)
+	made := compile(t, "testdata/directory.c", coreLibrary(t), append([]string{"-I" + example}, sanitize...)...)
 	command(t, []string{leaksFail}, made, t.TempDir())
 }

@@ -2,23 +2,20 @@
  * are those of the core: text, numbers and lists of every length come back as they were written. */
 #include "../../example/directory.c"
 
-#define CHECK(good)                                                       \
-	do {                                                              \
-		if (!(good)) {                                            \
-			fprintf(stderr, "line %d: not %s\n", __LINE__, #good); \
-			exit(1);                                          \
-		}                                                         \
-	} while (0)
+#include "check.h"
 
 #define ROOT "mnt/store"
 
 static struct directory *d;
 static struct reply a;
+static int64_t until = INT64_MAX;
+static int overwrites;
 
 static const char *ask(enum verb verb, const char *key, const char *body)
 {
-	struct request q = {.verb = verb, .key = (char *)key, .after = "", .count = 256, .until = INT64_MAX,
-	                    .body = (unsigned char *)body, .body_len = body == NULL ? 0 : strlen(body)};
+	struct request q = {.verb = verb, .key = (char *)key, .after = "", .count = 256, .until = until,
+	                    .overwrites = overwrites, .body = (unsigned char *)body,
+	                    .body_len = body == NULL ? 0 : strlen(body)};
 	directory_perform(d, &q, &a);
 	return a.unknown != NULL ? a.unknown : a.no ? "no" : "yes";
 }
@@ -48,17 +45,18 @@ static void verbs(void)
 
 static void late_and_gone(void)
 {
-	struct request q = {.verb = PUT, .key = "n/k", .after = "", .until = mono()};
-	directory_perform(d, &q, &a);
-	CHECK(a.unknown != NULL && access(ROOT "/n/k", F_OK) != 0); /* past its limit */
 	SAYS("yes", CREATE, "m/k", "");
-	q = (struct request){.verb = DELETE, .key = "m/k", .after = "", .until = mono()};
-	directory_perform(d, &q, &a);
-	CHECK(a.unknown != NULL && access(ROOT "/m/k", F_OK) == 0);
+	until = mono(); /* a limit that has passed */
+	SAYS("other", PUT, "n/k", "");
+	SAYS("other", CREATE, "n/k", "");
+	SAYS("other", DELETE, "m/k", NULL);
+	until = INT64_MAX;
+	CHECK(access(ROOT "/n/k", F_OK) != 0 && access(ROOT "/m/k", F_OK) == 0);
 	SAYS("yes", DELETE, "m/k", NULL);
-	q = (struct request){.verb = PUT, .key = "o/k", .after = "", .until = INT64_MAX, .overwrites = 1};
-	directory_perform(d, &q, &a);
-	CHECK(a.unknown == NULL && a.no && access(ROOT "/o", F_OK) != 0);
+	overwrites = 1;
+	SAYS("no", PUT, "o/k", "");
+	overwrites = 0;
+	CHECK(access(ROOT "/o", F_OK) != 0);
 	rmdir(ROOT "/n");
 }
 
@@ -103,8 +101,7 @@ static void lists(void)
 		snprintf(key, sizeof key, "long/%0200d/%0200d/%03d", 0, 0, i);
 		SAYS("yes", PUT, key, "x");
 	}
-	struct request q = {.verb = LIST, .key = "long/", .after = "", .count = 256};
-	directory_perform(d, &q, &a);
+	SAYS("yes", LIST, "long/", NULL);
 	CHECK(a.more && a.entries > 100 && a.entries < 256 && a.body_len <= LIST_MOST);
 }
 
@@ -156,8 +153,7 @@ static void numbers(void)
 
 int main(int argc, char **argv)
 {
-	CHECK(argc == 2);
-	CHECK(chdir(argv[1]) == 0);
+	CHECK(argc == 2 && chdir(argv[1]) == 0);
 	d = directory_open(ROOT);
 	numbers();
 	verbs();
