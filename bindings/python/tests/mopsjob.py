@@ -25,11 +25,6 @@ def told(folder: str, name: str) -> dict[str, object]:
     return next(one for one in records if not one["released_at"])
 
 
-def fails(folder: str) -> None:
-    """Raises."""
-    raise KeyError(folder)
-
-
 RAN = "ran"
 """The file with a line for each time that a function's body ran: its name, and the process."""
 

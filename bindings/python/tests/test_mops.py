@@ -405,21 +405,6 @@ def test_memoised_function_runs_under_our_lease(place: Path, shim: Any, monkeypa
 
 
 @pytest.mark.usefixtures("installed")
-def test_lease_is_released_when_the_launcher_or_the_function_fails(place: Path) -> None:
-    def broken(_: Any) -> None:
-        raise OSError("no shell")
-
-    with pytest.raises(OSError, match="no shell"):
-        run(broken, place, "job")
-    runner = MemoizingPicklingRunner(simple_shims.samethread_shim, f"file://{place}")
-    with pytest.raises(KeyError):
-        runner(mopsjob.fails, (str(place),), {})
-    found = list(place.glob("**/lock/lock.json"))
-    assert len(found) == 2
-    assert all(json.loads(one.read_bytes())["released_at"] for one in found)
-
-
-@pytest.mark.usefixtures("installed")
 def test_lost_lease_ends_the_remote_before_it_runs_the_function(place: Path) -> None:
     def stolen(args: Any) -> None:
         one = next(place.glob("**/lock/lock.json"))
