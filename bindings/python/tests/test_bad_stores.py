@@ -5,7 +5,6 @@ Whether they come in time is no question here: what must not hang has a minute.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 import mopslock
-from mopslock import _hosts, stores
+from mopslock import stores
 from mopslock._notify import Notifier
 from mopslock._own import verbs
 from mopslock._own.clock import System
@@ -25,9 +24,6 @@ from mopslock._workers import Workers
 from mopslock.terms import Terms
 from ways import LIVES, SOON, until
 from world import FakeStore, PlainStore, World
-
-THREADS = 8
-
 
 # Silence.
 
@@ -164,18 +160,6 @@ def test_a_store_whose_attributes_raise_strands_no_caller() -> None:
         mopslock.acquire(store, "n")
 
 
-# What is left behind.
-
-
-def test_released_leases_are_let_go_of_at_once() -> None:
-    """And not kept, with all they hold, until the instants at which they would have been renewed."""
-    store = stores.Memory()
-    for _ in range(500):
-        mopslock.acquire(store, "n").release()
-    client: Any = _hosts.host_of(store).client
-    until(lambda: not client.claims and not client._under_way)
-
-
 def test_what_is_no_time_and_no_duration_is_refused_or_unknown() -> None:
     store = PlainStore()
     for duration in (1e300, 10**400):
@@ -191,56 +175,6 @@ def test_what_is_no_time_and_no_duration_is_refused_or_unknown() -> None:
         stamps.pop(0)
         with pytest.raises(mopslock.StoreError):
             mopslock.inspect(store, "n", timeout=0.1)
-
-
-# Many threads on one name of a store whose verbs take their time: each of them is served.
-
-
-def slow(store: Any) -> None:
-    """The first request of each thread is answered once all threads have made theirs."""
-    together, met = threading.Barrier(THREADS), threading.Event()
-
-    def slowly(verb: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*given: Any) -> Any:
-            if not met.is_set():
-                together.wait(SOON)
-                met.set()
-            return verb(*given)
-
-        return call
-
-    for verb in (*verbs.VERBS, "exists"):
-        setattr(store, verb, slowly(getattr(store, verb)))
-
-
-def test_all_threads_on_one_name_are_served() -> None:
-    def hold(name: str, protocol: Any) -> int:
-        # Under lastwriter a thread that is held up may lose the lease to the next one. It was served all the same.
-        held = mopslock.lease(store, name, ttl=LIVES, protocol=protocol)
-        with contextlib.suppress(mopslock.LeaseTaken), held as lease:
-            token = lease.fencing_token
-        return token
-
-    def threads(do: Callable[[], Any]) -> list[Any]:
-        with ThreadPoolExecutor(THREADS) as pool:
-            return [future.result(SOON) for future in [pool.submit(do) for _ in range(THREADS)]]
-
-    store = FakeStore()
-    slow(store)
-    assert threads(lambda: hold("old", "lastwriter")) == [0] * THREADS
-    slow(store)
-    assert len(set(threads(lambda: hold("new", "strict")))) == THREADS
-    with mopslock.lease(store, "seen", ttl=LIVES) as lease:
-        slow(store)
-        assert [seen.holder for seen in threads(lambda: mopslock.inspect(store, "seen"))] == [lease.holder] * THREADS
-    together = threading.Barrier(THREADS)
-
-    def share() -> int:
-        with mopslock.permit(store, "p", capacity=THREADS, ttl=LIVES) as permit:
-            together.wait(SOON)
-            return permit.weight
-
-    assert sum(threads(share)) == THREADS
 
 
 # The threads of one store.

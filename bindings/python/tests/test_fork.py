@@ -115,21 +115,6 @@ with mopslock.lease({place.code}, "n", ttl={LIVES}, wait=0) as lease:
     assert place.released("n")
 
 
-def test_a_child_of_a_process_that_waits_does_not_wait(place: Place) -> None:
-    waits = threading.Event()
-
-    def wait() -> None:
-        with mopslock.lease(place.store, "n", ttl=LIVES, on_waiting=lambda _: waits.set()):
-            pass
-
-    lease = mopslock.acquire(place.other().store, "n", ttl=LIVES)
-    with thread(wait):
-        assert waits.wait(SOON)
-        assert forked(lambda: fork_jobs.take(place.store)) == [TAKEN]
-        lease.release()
-    assert place.released("n")
-
-
 def test_twenty_forks_under_load_hang_nowhere(place: Place) -> None:
     """Other threads are inside the library, and have our locks, in many of the moments."""
     over = threading.Event()

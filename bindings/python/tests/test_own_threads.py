@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mopslock import _workers
-from mopslock._lease import Lease
 from mopslock._notify import Notifier
-from mopslock._options import Block
 from mopslock._own import threads
 from mopslock._own.client import Client
 from mopslock._own.clock import Clock
@@ -24,7 +22,7 @@ from mopslock._units import SECOND
 from mopslock._workers import Do, Workers
 from mopslock.terms import Terms
 from ways import SOON, until
-from world import FakeClock, FakeStore, World, claim
+from world import FakeClock, FakeStore, claim
 
 
 class Alarm:
@@ -210,27 +208,3 @@ def test_callbacks_come_in_order_on_one_thread_and_what_they_raise_is_logged(
     assert [number for number, _ in told] == list(range(10))
     assert len({thread for _, thread in told} | {threading.get_ident()}) == 2
     assert ["a callback failed" in record.message for record in caplog.records] == [True, True]
-
-
-def test_a_callback_that_blocks_delays_no_renewal(world: World) -> None:
-    """Nor anything else of the event loop's: callbacks have a thread of their own."""
-    host = world.host()
-    stuck, seen, end = threading.Event(), threading.Event(), threading.Event()
-    lost, kept = world.lease(host, "lost"), world.lease(host, "kept")
-
-    def block(_: object) -> None:
-        stuck.set()
-        end.wait(SOON)
-        seen.set()
-
-    held = Lease(lost, Block(on_lost=block))  # one that nobody has is given back, and loses nothing
-    world.store.write("lost", world.clock.wall())
-    world.run(40)
-    assert stuck.wait(SOON)
-    world.run(600)
-    assert not seen.is_set()
-    assert kept.failure() is None
-    assert world.store.record("kept")["write_count"] > 20
-    end.set()
-    assert seen.wait(SOON)
-    assert held.lost.is_set()
