@@ -18,8 +18,8 @@ import pytest
 
 import mopslock
 from mopslock import aio
-from mopslock._cancelling import Cancelling
 from mopslock._hosts import host_of
+from mopslock._loop import Cancelling
 from mopslock._own.kept import KeptHost
 from mopslock._units import FOREVER
 from mopslock.stores import Directory

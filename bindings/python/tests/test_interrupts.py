@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 PACKAGE = os.path.dirname(mopslock.__file__) + os.sep
 EDGES = {
     "_api.py", "_call.py", "_caller.py", "_frames.py", "_future.py", "_held.py", "_invoke.py", "_lease.py",
-    "_permit.py", "_request.py",
+    "_request.py",
 }  # fmt: skip
 POLLED = ("CALL", "RESUME", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
 
@@ -188,7 +188,7 @@ def test_an_interrupted_block_that_lives_on_holds_nothing(kind: str) -> None:
         interrupter = interrupted(n, enter)
         if not interrupter.delivered:
             break
-        entered = blocks[-1]._entered.use()
+        entered = blocks[-1]._use()
         if entered.held is not None and UNGUARDED.search(interrupter.where):
             blocks[-1].__exit__(None, None, None)
         assert entered.held is None or entered.held.lost.is_set(), interrupter.where

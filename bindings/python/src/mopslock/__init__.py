@@ -39,14 +39,27 @@ twins for asyncio, ``mopslock.mops`` the names of mops' lease package, ``mopsloc
 import importlib as _importlib
 import typing as _typing
 
-from ._api import Leasing, accompany, acquire, break_lease, inspect, lease, ls, try_acquire
+from ._api import (
+    Leasing,
+    Permitting,
+    accompany,
+    acquire,
+    acquire_permit,
+    break_lease,
+    inspect,
+    lease,
+    ls,
+    permit,
+    set_limit,
+    try_acquire,
+    try_acquire_permit,
+)
 from ._hosts import close
 from ._invoke import Result, Work, invoke, remote, submit
-from ._lease import Companion, Lease, Lost
+from ._lease import Companion, Lease, Lost, Permit
 from ._limiter import Limiter, LimiterHolder, LimiterPermit, LimiterPermitting
 from ._memo import JSON, PICKLE, Memoized, Serializer, memoize
 from ._metrics import metrics
-from ._permit import Permit, Permitting, acquire_permit, permit, set_limit, try_acquire_permit
 from ._run import process, run
 from .errors import *  # noqa: F403 - it says what it offers
 from .guard import Guarded, Slot, create_once, read_once

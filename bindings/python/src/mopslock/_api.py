@@ -15,12 +15,22 @@ from ._duration import Duration, nanoseconds
 from ._frames import brief
 from ._held import Handle
 from ._hosts import AnyStore, host_of
-from ._lease import Companion, Lease
-from ._options import CompanionOptions, LeaseOptions, TryOptions, Unpack, asked, spelled
-from ._request import CompanionRequest, LeaseRequest, ThreadAcquiring
-from .errors import BadArgument, Held
+from ._lease import Companion, Lease, Permit
+from ._options import (
+    CompanionOptions,
+    LeaseOptions,
+    PermitOptions,
+    TryOptions,
+    TryPermitOptions,
+    Unpack,
+    asked,
+    part,
+    spelled,
+)
+from ._request import CompanionRequest, LeaseRequest, SharedPermitRequest, ThreadAcquiring
+from .errors import BadArgument, Full, Held
 from .status import Status
-from .terms import Protocol, Terms
+from .terms import PermitRequest, Protocol, Terms, limit_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -188,3 +198,76 @@ def break_lease(
     Terms(protocol=protocol).check()
     timeout_ns = nanoseconds("timeout", timeout)
     return host_of(store).break_lease(name, timeout_ns, protocol=protocol, holder=holder, why=why, now=now)
+
+
+def shared_permit_request(
+    store: AnyStore, name: str, capacity: int, options: Mapping[str, Any], *, is_task: bool = False
+) -> SharedPermitRequest:
+    """The arguments of permit and its asyncio twin."""
+    terms, block = asked("permit", PermitOptions, options, is_task=is_task, protocol="strict")
+    return SharedPermitRequest(store, name, terms, block, PermitRequest(capacity, **part(PermitRequest, options)))
+
+
+@spelled(PermitOptions)
+def permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permitting:
+    """A permit of the semaphore on a name, for ``with``: at most so many at once, of all processes that share a store.
+    Making the object does no I/O::
+
+        with mopslock.permit("s3://bucket/locks", "gpu", capacity=4, wait=60) as permit:
+            for part in parts:
+                permit.check()         # raises LeaseLost
+                work(part)
+
+    A name has no size. Each caller brings a view: ``capacity`` permits in each of ``width`` buckets. It is let in if
+    all permits held, plus its own ``weight``, are no more than capacity x width. So no caller exceeds a limit that it
+    knows. Views may differ and change at any time, and a smaller view evicts no holder. A caller that spares ``spare``
+    permits is let in only if that many more would still fit. ``set_limit`` stores a limit that caps every view.
+
+    Entering acquires: it waits at most ``wait`` seconds (None: until there is room; 0: it tries once), and then raises
+    Full, with ``held``, ``limit`` and ``seen``. Leaving gives the permit back, and waits at most ``release_timeout``
+    seconds. If the permit was lost meanwhile, leaving raises LeaseLost, unless the block itself raised or
+    ``raise_if_lost`` is false. The object can be entered again and again, but not nested.
+
+    ``store`` is as in ``lease``. It must honour create-if-absent, and a store of your own needs ``create``, ``list``
+    and ``delete`` (Incompatible otherwise, or if the name is a lease's). ``ttl`` (60 s) and ``margin`` are those of
+    this process's session, which all permits and leases with the same two share. ``label`` is shown to people. A thread
+    of ours calls ``on_waiting(status)``, whose status says who holds the permits, and ``on_lost(error)`` after a loss.
+
+    BadArgument: an argument is invalid. WeightExceedsLimit: weight and spare are more than capacity x width.
+    """
+    return Permitting(shared_permit_request(store, name, capacity, options))
+
+
+@spelled(PermitOptions)
+def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
+    """Acquires at once, with permit's options, and returns the Permit. Call its ``release()``, or use it in ``with``.
+
+    Full, RecordFull, WaitOver or StoreError: nothing is held.
+    """
+    return permit(store, name, capacity=capacity, **options).acquire()
+
+
+@spelled(TryPermitOptions)
+def try_acquire_permit(
+    store: AnyStore, name: str, *, capacity: int, **options: Unpack[TryPermitOptions]
+) -> Permit | None:
+    """Tries once, and returns None if there is no room. It takes permit's options except ``wait``."""
+    try:
+        return permit(store, name, capacity=capacity, wait=0, **options).acquire()
+    except Full:
+        return None
+
+
+def set_limit(store: AnyStore, name: str, limit: int | None, *, timeout: Duration = 30.0) -> None:
+    """Stores a limit: no view of the semaphore counts for more. None removes it. It evicts no holder.
+
+    Unreachable: the store has not confirmed within ``timeout`` seconds, and may have the limit or not.
+    Incompatible: the store does not honour create-if-absent, or the name is a lease's.
+    """
+    host_of(store).set_limit(name, limit_of(limit), nanoseconds("timeout", timeout))
+
+
+class Permitting(ThreadAcquiring[Permit]):
+    """What permit() returns: enter it, or acquire with it."""
+
+    _kind = Permit

@@ -1,4 +1,4 @@
-"""What users hold: a lease, or a companion of another process's lease."""
+"""What users hold: a lease, a companion of another process's lease, or a permit."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from ._own.claims import HeldThing
 from ._units import LONGEST, SECOND
 from .errors import Forked, LeaseLost, MopslockError, NotReleased
 from .status import instant
+from .terms import PermitRequest
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 OWN = "a lease is this process's own: give its text to the other process, and accompany() it there"
+PERMITS_OWN = "a permit is this process's own: another process acquires its own"
 LATE = 0.05  # seconds after a deadline at which it is looked whether that was moved
 
 
@@ -284,6 +286,51 @@ class Companion(OfThread):
 
     def leave(self, timeout: Duration | None = RELEASE) -> None:
         """Stops keeping the lease alive. The lease lives on. Errors are those of Lease.release."""
+        run(self._end(timeout))
+
+
+class Shared(HeldLease):
+    """What Permit and its asyncio twin have in common."""
+
+    _held: Any  # a permit of a host's
+
+    @property
+    def request(self) -> PermitRequest:
+        """What was asked for."""
+        request: PermitRequest = self._held.request
+        return request
+
+    @property
+    def weight(self) -> int:
+        """How many permits it takes."""
+        return self.request.weight
+
+    @property
+    def total(self) -> int:
+        """How many permits were held on the name when it was let in, counting it and those let in together with it."""
+        total: int = self._held.total
+        return total
+
+    def __reduce__(self) -> Any:
+        raise TypeError(PERMITS_OWN)
+
+    def _state(self) -> str:
+        return f"{self.weight} of {self.request.limit} {super()._state()}"
+
+
+class Permit(OfThread, Shared):
+    """A share of a semaphore's capacity, held until release, mopslock.close(), the end of the process, or its loss.
+
+    It depends on this process's session, one heartbeat for everything on it, and is lost with the session: LeaseLost,
+    as for a lease. It cannot stop code that never checks: look at ``lost`` or call ``check()``. ``holder`` is its id,
+    fresh for each permit. ``fencing_token`` grows from one to the next, but is the same for those let in together. A
+    permit object that is forgotten without a release is given back, and that is logged as a warning.
+    """
+
+    def release(self, timeout: Duration | None = RELEASE) -> None:
+        """Gives it back. It returns when the store has confirmed; a second call returns at once. LeaseLost: the permit
+        had been lost before. NotReleased: the store has not confirmed within ``timeout`` seconds (None: no limit). We
+        go on trying until the session's deadline."""
         run(self._end(timeout))
 
 

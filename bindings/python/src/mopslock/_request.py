@@ -15,7 +15,7 @@ from ._frames import brief
 from ._future import Future
 from ._held import Handle, logged
 from ._hosts import AnyStore
-from ._lease import L
+from ._lease import PERMITS_OWN, L
 from ._options import Block
 from ._own.claims import HeldThing
 from ._own.host import OwnHost
@@ -73,7 +73,7 @@ class SharedPermitRequest(Request):
     request: PermitRequest
 
     what = "permit of"
-    own = "a permit is this process's own: another process acquires its own"
+    own = PERMITS_OWN
 
     def begin(self, host: OwnHost, into: Future[HeldThing], *, is_task: bool) -> object:
         wait_ns, waits = self.block.wait_ns(), logged("permit of", self.name, self.block.on_waiting)

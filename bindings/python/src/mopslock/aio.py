@@ -22,15 +22,14 @@ import inspect as inspection
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, Protocol, TypeVar, cast
 
-from . import _api, _inside, _invoke, _lease, _permit
+from . import _api, _inside, _invoke, _lease
 from ._aio_limiter import Limiter, LimiterHolder, LimiterPermitting
-from ._api import accompanying, lease_request, under
-from ._cancelling import Cancelling
+from ._api import accompanying, lease_request, shared_permit_request, under
 from ._duration import Duration
 from ._frames import brief
 from ._hosts import AnyStore
 from ._invoke import Invoking, WorkOutput, asking, joining
-from ._loop import TASK, Lost, threaded
+from ._loop import TASK, Cancelling, Lost, threaded
 from ._memo import MEMO, Memo, MemoOptions, offered
 from ._options import (
     RELEASE,
@@ -46,7 +45,6 @@ from ._options import (
     spelled,
 )
 from ._own.claims import HeldThing
-from ._permit import shared_permit_request
 from ._request import Acquiring, Use
 from .errors import Full, Held, LeaseLost, RememberedFailure
 from .status import Status
@@ -119,7 +117,7 @@ class Companion(OfTask):
         await self._end(timeout)
 
 
-class Permit(OfTask, _permit.Shared):
+class Permit(OfTask, _lease.Shared):
     """mopslock.Permit, whose waits can be awaited."""
 
     async def release(self, timeout: Duration | None = RELEASE) -> None:
@@ -321,7 +319,7 @@ def memoize(
 
 inspect = threaded(_api.inspect)
 break_lease = threaded(_api.break_lease)
-set_limit = threaded(_permit.set_limit)
+set_limit = threaded(_api.set_limit)
 
 
 async def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> AsyncIterator[Status]:
