@@ -15,12 +15,11 @@ import pytest
 
 import mopslock
 from mopslock import stores
-from mopslock._notify import Notifier
 from mopslock._own import verbs
 from mopslock._own.clock import System
 from mopslock._own.threads import FOR_RENEWALS, MOST_ASKING, MOST_LATE, Lane, Sleeper, Timer
 from mopslock._units import FOREVER
-from mopslock._workers import Workers
+from mopslock._workers import Notifier, Workers
 from mopslock.terms import Terms
 from ways import LIVES, SOON, until
 from world import FakeStore, PlainStore, World

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mopslock import _workers
-from mopslock._notify import Notifier
 from mopslock._own import threads
 from mopslock._own.client import Client
 from mopslock._own.clock import Clock
@@ -19,7 +18,7 @@ from mopslock._own.host import OwnHost
 from mopslock._own.threads import Sleeper, Threads
 from mopslock._own.verbs import NEVER
 from mopslock._units import SECOND
-from mopslock._workers import Do, Workers
+from mopslock._workers import Do, Notifier, Workers
 from mopslock.terms import Terms
 from ways import SOON, until
 from world import FakeClock, FakeStore, claim

@@ -15,12 +15,12 @@ from . import _texts
 from ._duration import Duration, nanoseconds
 from ._future import Future, wait
 from ._log import log
-from ._notify import begin_thread
 from ._own.host import OwnHost
 from ._own.keeper import NoKeeper, keeper
 from ._own.kept import KeptHost, opened
 from ._own.threads import shared
 from ._units import SECOND
+from ._workers import begin_thread
 from .errors import BadArgument, MopslockError
 from .stores import Directory, Store
 

@@ -17,10 +17,10 @@ from ._duration import Duration, nanoseconds
 from ._future import Future
 from ._held import again
 from ._log import log
-from ._notify import notifier
 from ._options import RELEASE, Block, OnLost
 from ._own.claims import HeldThing
 from ._units import LONGEST, SECOND
+from ._workers import notifier
 from .errors import Forked, LeaseLost, MopslockError, NotReleased
 from .status import instant
 from .terms import PermitRequest

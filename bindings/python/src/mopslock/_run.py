@@ -37,10 +37,10 @@ from ._future import Bell, Future
 from ._held import Handle, again
 from ._hosts import AnyStore
 from ._log import log
-from ._notify import begin_thread
 from ._options import TermOptions, Unpack, WaitOptions, known, spelled
 from ._own.claims import HeldThing
 from ._units import SECOND
+from ._workers import begin_thread
 from .errors import BadArgument, LeaseExpired, LeaseUnreachable, MopslockError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 from ._frames import brief
 from ._future import Future
 from ._loop import TASK
-from ._notify import begin_thread
 from ._options import RELEASE
+from ._workers import begin_thread
 
 T = TypeVar("T")
 

@@ -16,8 +16,7 @@ import time
 from typing import Any
 
 from ._future import Future
-from ._notify import begin_thread
-from ._workers import IDLE, Do
+from ._workers import IDLE, Do, begin_thread
 
 STEP = 5  # milliseconds after which watchfiles looks again whether there are events. Half a percent of a processor.
 TURN = 50  # milliseconds after which a key that is new is watched

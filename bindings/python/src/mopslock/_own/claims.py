@@ -10,8 +10,8 @@ from .. import _texts
 from .._future import SETTLED, Future
 from .._held import Ended, Handle, OnWaiting
 from .._log import log
-from .._notify import notifier
 from .._units import DEFAULT_TTL, SECOND
+from .._workers import notifier
 from ..errors import BadArgument, Full, LeaseLost, MopslockError
 from ..status import Status, instant, of_sight
 from ..terms import PermitRequest

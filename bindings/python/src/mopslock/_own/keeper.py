@@ -39,8 +39,7 @@ import msgpack
 
 from .._future import Future
 from .._log import log
-from .._notify import begin_thread
-from .._workers import Do
+from .._workers import Do, begin_thread
 from ..errors import EngineFailed, MopslockError
 from .threads import shared
 from .verbs import Event

@@ -18,9 +18,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .._log import log
-from .._notify import begin_thread
 from .._units import SECOND
-from .._workers import IDLE, Do, Workers
+from .._workers import IDLE, Do, Workers, begin_thread
 from .clock import Clock
 from .verbs import NEVER
 
