@@ -13,6 +13,7 @@ import importlib.util
 import os
 import threading
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 from ._future import Future
@@ -34,16 +35,16 @@ def is_there() -> bool:
     return importlib.util.find_spec("watchfiles") is not None
 
 
+@dataclass(slots=True, eq=False)
 class Key:
     """A file that somebody waits for."""
 
-    __slots__ = ("begun", "changed", "folder", "next", "over", "path")
-
-    def __init__(self, path: str, changed: Do) -> None:
-        self.path, self.changed = path, changed
-        self.folder = self.next = ""  # what is watched for it, and the name in there that leads to it
-        self.begun: Future[None] = Future()
-        self.over = False
+    path: str
+    changed: Do
+    folder: str = ""  # that is watched for it
+    next: str = ""  # the name in there that leads to it
+    begun: Future[None] = field(default_factory=Future)
+    over: bool = False
 
     def place(self) -> None:
         """Finds the folder that must be watched now."""

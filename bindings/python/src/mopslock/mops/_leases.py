@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .._duration import nanoseconds
@@ -38,13 +39,6 @@ PATIENCE = 10.0
 
 RELEASE_WAIT = 10.0
 """Seconds that a release is waited for. One that is not answered by then is tried on until the lease expires."""
-
-
-PLAIN = (
-    "lease_dir_uri", "writer_id", "expire_s", "acquire_margin_s", "first_written_at", "first_acquired_at",
-    "write_count",
-)  # fmt: skip
-"""The fields of a lease that go to another process."""
 
 
 class Claim(claims.Lease):
@@ -118,39 +112,34 @@ class LeaseAcquired(Protocol):
     def release(self) -> None: ...
 
 
+@dataclass(eq=False, repr=False)
 class Lease:
-    """A lease that this process, or the one that pickled it, has acquired.
+    """A lease that this process, or the one that pickled it, has acquired. Its fields go to another process.
 
     It is not renewed unless it is maintained, and expires ``expire_s`` seconds after its last renewal.
     """
 
+    lease_dir_uri: str
+    writer_id: str
+    expire_s: float
+    acquire_margin_s: float = 0.0
+    first_written_at: str = ""  # as the record has them
+    first_acquired_at: str = ""
+    write_count: int = 0  # when it was acquired, or last maintained by this very object
     role = "owner"
 
-    __slots__ = (
-        "_claim", "_doubt", "_place", "_verbs", "acquire_margin_s", "expire_s",
-        "first_acquired_at", "first_written_at", "lease_dir_uri", "write_count", "writer_id",
-    )  # fmt: skip
-
-    def __init__(self, lease_dir_uri: str, writer_id: str, expire_s: float, *, acquire_margin_s: float = 0.0) -> None:
-        self.lease_dir_uri, self.writer_id, self.expire_s = lease_dir_uri, writer_id, expire_s
-        self.acquire_margin_s = acquire_margin_s
-        self.first_written_at = self.first_acquired_at = ""  # as the record has them
-        self.write_count = 0  # when it was acquired, or last maintained by this very object
-        self._bare()
-
-    def _bare(self) -> None:
+    def __post_init__(self) -> None:
         self._verbs = (os.getpid(), threading.RLock())
         self._place: tuple[Engine, Place] | None = None
         self._claim: tuple[Engine, Claim] | None = None  # that acquired or joined it, for the maintenance to go on with
         self._doubt = 0.0  # Mono until which a renewal of unknown fate can bring it back to life
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in PLAIN}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
-        self._bare()
+        self.__dict__.update(state)
+        self.__post_init__()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lease_dir_uri!r}, {self.writer_id!r}, expire_s={self.expire_s!r})"
@@ -252,8 +241,6 @@ class RemoteLease(Lease):
     """Another process's lease, which this one helps to keep alive. It is released by its owner."""
 
     role = "remote"
-
-    __slots__ = ()
 
     @property
     def writer_name(self) -> str:
