@@ -102,18 +102,23 @@ def acquire(
 
 def _acquire(on: Engine, lease_dir_uri: str, expire_s: float, margin_s: float, wait_ns: int) -> Lease:
     """One attempt, or one wait."""
-    claim = Claim(on.place(lease_dir_uri), guarded=True)
+    lease = Lease(lease_dir_uri, "", expire_s, margin_s)
+    _settle(on, lease, Claim(lease.place(on), guarded=True), "acquire", wait_ns)
+    return lease
+
+
+def _settle(on: Engine, lease: Lease, claim: Claim, kind: str, wait_ns: int = 0, **more: str) -> None:
+    """Waits until it is held or joined."""
     try:
-        claim.begin("acquire", expire_s, margin_s, wait_ns)
+        claim.begin(kind, lease.expire_s, lease.acquire_margin_s, wait_ns, **more)
         wait(claim.settled, None)
         claim.settled.result()
-        lease = Lease(lease_dir_uri, claim.holder, expire_s, acquire_margin_s=margin_s)
+        lease.writer_id = lease.writer_id or claim.holder
         lease.keep(on, claim)
     except BaseException:  # also an interrupt, when it is held perhaps
         if not claim.settled.cancel() and claim.settled.exception() is None:
             claim.finish()
         raise
-    return lease
 
 
 def make_remote_lease_writer(lease_dir_uri: str, expected_writer_id: str = "") -> LeaseAcquired:
@@ -126,19 +131,13 @@ def make_remote_lease_writer(lease_dir_uri: str, expected_writer_id: str = "") -
     on = engine()
     writer_id, expire_s = _particulars(on, lease_dir_uri, expected_writer_id)
     lease = RemoteLease(lease_dir_uri, writer_id, expire_s)
+    joined = Claim(lease.place(on), guarded=False)
     try:
-        joined = lease.join(on)
-        wait(joined.settled, None)
-        joined.settled.result()
+        _settle(on, lease, joined, "accompany", holder=writer_id, role=lease.role)
     except errors.BadArgument as error:
         raise CannotMaintainLease(f"{error} ({lease_dir_uri})", reason="no_expiry") from error
     except errors.MopslockError as error:
         raise translated(error, lease_dir_uri) from joined.cause
-    except BaseException:
-        if not joined.settled.cancel():
-            joined.finish()
-        raise
-    lease.keep(on, joined)
     return lease
 
 
