@@ -93,9 +93,7 @@ def test_leaving_a_lost_lease_raises_the_loss_with_its_reason(either: Place) -> 
     assert either.holder("n") == "thief", "nothing of ours is written any more"
 
 
-def test_leaving_a_lost_lease_raises_nothing_where_that_was_asked_for_and_once_what_the_body_raised(
-    either: Place,
-) -> None:
+def test_leaving_a_lost_lease_raises_nothing_if_asked_for_and_what_the_body_raised_once(either: Place) -> None:
     with either.api.lease(either.store, "n", ttl=LIVES, raise_if_lost=False) as lease:
         either.lose(lease)
     with pytest.raises(mopslock.LeaseTaken) as caught, either.api.lease(either.store, "m", ttl=LIVES) as lease:

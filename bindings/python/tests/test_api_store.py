@@ -127,11 +127,12 @@ def test_a_store_that_cannot_be_listed_or_read_in_time_says_so(tmp_path: Path) -
 def test_what_is_this_processs_own_says_what_another_process_does_instead(store: stores.Memory) -> None:
     """To the program that pickles it, as for multiprocessing."""
     lease, permit = mopslock.acquire(store, "n"), mopslock.acquire_permit(store, "p", capacity=1)
+    companion = mopslock.accompany(lease.text, store=store)
     result = mopslock.invoke(store, "w", lambda work: str(pickled(work)).encode())
     assert "remote() with it" in result.read().decode()
     for own, says in (
-        (lease, "its text"), (lease.lost, "its text"), (mopslock.lease(store, "n"), "its text"),
-        (mopslock.aio.lease(store, "n"), "its text"), (permit, "acquires its own"), (result, "its key"),
+        (lease, "its text"), (companion, "its text"), (lease.lost, "its text"), (permit, "acquires its own"),
+        (mopslock.lease(store, "n"), "its text"), (mopslock.aio.lease(store, "n"), "its text"), (result, "its key"),
         (mopslock.permit(store, "p", capacity=1), "acquires its own"), (host_of(store), "the store's URL"),
         (mopslock.aio.permit(store, "p", capacity=1), "acquires its own"), (store, "a URL"),
     ):  # fmt: skip

@@ -19,7 +19,7 @@ import pytest
 import mopslock
 from mopslock import _hosts
 from mopslock._own import keeper
-from mopslock._own.keeper import WORDS, Belief, Word
+from mopslock._own.keeper import WORDS, Belief, Keeper, Word
 from mopslock._own.kept import KeptClient
 from mopslock.stores import Directory
 from ways import LIVES, NOTICES, SOON, forked, program, said, until
@@ -29,7 +29,7 @@ PROTOCOLS_OPEN = True
 
 
 @pytest.fixture
-def kept(url: str) -> Iterator[keeper.Keeper]:
+def kept(url: str) -> Iterator[Keeper]:
     """The keeper of this process, which a test may do anything to."""
     with mopslock.lease(url, "first", ttl=LIVES):
         found = keeper._current.keepers[False]
@@ -38,7 +38,7 @@ def kept(url: str) -> Iterator[keeper.Keeper]:
         kill(found)
 
 
-def kill(kept: keeper.Keeper) -> None:
+def kill(kept: Keeper) -> None:
     """Kills it, and waits until this process has heard of it."""
     os.kill(kept.pid, signal.SIGKILL)
     until(lambda: kept.dead is not None)
@@ -52,7 +52,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_it_is_no_child_of_ours_and_ignores_what_a_terminal_sends(kept: keeper.Keeper) -> None:
+def test_it_is_no_child_of_ours_and_ignores_what_a_terminal_sends(kept: Keeper) -> None:
     """A program that waits for its children must not wait for it, or count it."""
     with pytest.raises(ChildProcessError):
         os.waitpid(kept.pid, os.WNOHANG)
@@ -155,9 +155,7 @@ os._exit(0)
         assert said(process) == "[]"
 
 
-def test_what_a_killed_keeper_held_ends_at_its_deadline_and_the_next_is_another(
-    kept: keeper.Keeper, url: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_killed_keeper_held_ends_in_time(kept: Keeper, url: str, caplog: pytest.LogCaptureFixture) -> None:
     """A release, for which no keeper is there, says so at once."""
     lease = mopslock.acquire(url, "n", ttl=NOTICES, protocol="strict")
     released = mopslock.acquire(url, "r", ttl=LIVES, protocol="strict")
@@ -177,7 +175,7 @@ def test_what_a_killed_keeper_held_ends_at_its_deadline_and_the_next_is_another(
     assert any("has ended" in record.message for record in caplog.records)
 
 
-def test_who_waits_in_a_killed_keeper_is_told(kept: keeper.Keeper, url: str) -> None:
+def test_who_waits_in_a_killed_keeper_is_told(kept: Keeper, url: str) -> None:
     with mopslock.lease(Path(url.removeprefix("file://")), "n", ttl=LIVES, protocol="strict"):
         waiting = _hosts.host_of(url).begin_acquire("n", mopslock.Terms(ttl=LIVES, protocol="strict"), 1 << 61, None)
         os.kill(kept.pid, signal.SIGKILL)
@@ -185,7 +183,7 @@ def test_who_waits_in_a_killed_keeper_is_told(kept: keeper.Keeper, url: str) -> 
             waiting.result()
 
 
-def test_a_companion_of_a_killed_keeper_joins_again(kept: keeper.Keeper, url: str) -> None:
+def test_a_companion_of_a_killed_keeper_joins_again(kept: Keeper, url: str) -> None:
     """A remote keeps its lease as long as it runs."""
     with holding(url, "print(lease.text, flush=True)\nsignal.pause()\n", LIVES) as (process, _, _):
         companion = mopslock.accompany(said(process))
@@ -199,7 +197,7 @@ def test_a_companion_of_a_killed_keeper_joins_again(kept: keeper.Keeper, url: st
 @pytest.mark.parametrize("as_remote", [False, True])
 @pytest.mark.parametrize("left", [True, False])
 def test_work_of_a_killed_keeper_is_stored_all_the_same(
-    left: bool, as_remote: bool, kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch
+    left: bool, as_remote: bool, kept: Keeper, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By another keeper, or from here if there is none."""
     launches = f"mopslock.invoke({url!r}, 'w', lambda work: print(work.text, flush=True) or sys.stdin.readline())"
@@ -219,8 +217,8 @@ def test_work_of_a_killed_keeper_is_stored_all_the_same(
     assert result.read() == b"done"
 
 
-def test_work_that_has_ended_when_its_keeper_is_killed_is_stored(
-    kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch
+def test_work_that_ends_as_its_keeper_is_killed_is_stored(
+    kept: Keeper, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The keeper has been told, and has not answered."""
 
@@ -235,16 +233,14 @@ def test_work_that_has_ended_when_its_keeper_is_killed_is_stored(
     assert mopslock.invoke(url, "w", lambda work: b"done", ttl=NOTICES).read() == b"done"
 
 
-def test_who_waits_for_a_loss_need_not_be_told(kept: keeper.Keeper, url: str) -> None:
+def test_who_waits_for_a_loss_need_not_be_told(kept: Keeper, url: str) -> None:
     """Its keeper is stopped, and the deadline passes."""
     lease = mopslock.acquire(url, "n", ttl=NOTICES, protocol="strict")
     os.kill(kept.pid, signal.SIGSTOP)
     assert lease.lost.wait(SOON)
 
 
-def test_credentials_that_the_program_sets_later_go_along(
-    kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_credentials_that_are_set_later_go_along(kept: Keeper, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the next store that is opened: the keeper would know only those that it was started with."""
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "account")
     assert kept.changed()["AZURE_STORAGE_ACCOUNT"] == "account"
@@ -317,7 +313,7 @@ def test_the_words_of_tenures() -> None:
     assert belief.take() == 0
 
 
-def test_a_forked_child_has_a_keeper_of_its_own(kept: keeper.Keeper, url: str) -> None:
+def test_a_forked_child_has_a_keeper_of_its_own(kept: Keeper, url: str) -> None:
     def child() -> list[object]:
         with mopslock.lease(url, "m", ttl=LIVES):
             return [type(lease.lost._held.failure()).__name__, keeper._current.keepers[False].pid != kept.pid]
@@ -373,7 +369,7 @@ def test_a_keeper_in_python_imports_only_what_it_needs(tmp_path: Path) -> None:
     assert "_ssl" not in maps
 
 
-def test_a_stopped_keeper_is_left(kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_keeper_is_left(kept: Keeper, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers that wait are told, and the next call has another."""
     monkeypatch.setattr(keeper, "LOOKING", 0.05)
     monkeypatch.setattr(keeper, "HANGING", 0.3)
@@ -388,9 +384,7 @@ def test_a_stopped_keeper_is_left(kept: keeper.Keeper, url: str, monkeypatch: py
     until(lambda: gone(kept.pid))
 
 
-def test_a_write_that_a_keeper_has_not_answered_may_be_written(
-    kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_is_not_answered_may_be_written(kept: Keeper, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And is not written later on."""
     guarded = mopslock.Guarded(url, "object", timeout=0.2)
     os.kill(kept.pid, signal.SIGSTOP)
@@ -406,8 +400,8 @@ def test_a_result_is_read_after_the_store_was_closed(url: str) -> None:
     assert result.read() == b"done"
 
 
-def test_work_that_is_given_up_while_another_keeper_is_started_holds_nothing(
-    kept: keeper.Keeper, url: str, monkeypatch: pytest.MonkeyPatch
+def test_work_given_up_while_a_keeper_starts_holds_nothing(
+    kept: Keeper, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on, going = threading.Event(), []
 
@@ -430,7 +424,7 @@ def test_work_that_is_given_up_while_another_keeper_is_started_holds_nothing(
         lease.check()
 
 
-def test_a_forked_child_closes_nothing_that_is_not_ours(kept: keeper.Keeper, tmp_path: Path) -> None:
+def test_a_forked_child_closes_nothing_that_is_not_ours(kept: Keeper, tmp_path: Path) -> None:
     """A keeper that has ended has no descriptors any more."""
     kill(kept)
     with contextlib.ExitStack() as files:
