@@ -21,18 +21,19 @@ from typing import Any
 import pytest
 
 from mopsjob import GATE, RAN
-from ways import program, said, until
+from ways import SOON, program, said, until
 
 pytest.importorskip("thds.mops")
 
-MINUTE = 60.0
-JOBS = ("job0", "job1", "job2")
+
+Remotes = dict[int, int]
+"""Pid to pidfd: they are not our children, and a pid alone may be another's by then."""
 
 
 @pytest.fixture
-def remotes() -> Iterator[dict[int, int]]:
-    """Pid to pidfd: they are not our children, and a pid alone may be another's by then. None is left behind."""
-    found: dict[int, int] = {}
+def remotes() -> Iterator[Remotes]:
+    """None is left behind."""
+    found: Remotes = {}
     yield found
     for remote in found.values():
         kill(remote)
@@ -48,21 +49,19 @@ def kill(remote: int) -> None:
 
 def ended(remote: int) -> bool:
     """Whether a remote ends by itself."""
-    return bool(select.select([remote], [], [], MINUTE)[0])
+    return bool(select.select([remote], [], [], SOON)[0])
 
 
-def orchestrator(folder: Path, width: int) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+def orchestrator(folder: Path, *jobs: str) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
     """One run of the program."""
-    code = f"import mopsjob\nos.chdir({str(folder)!r})\n"
-    code += f"mopsjob.orchestrate({str(folder)!r}, {width}, {JOBS!r})"
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    return program(code, PYTHONPATH=path)
+    code = f"import mopsjob\nos.chdir({str(folder)!r})\nmopsjob.orchestrate({str(folder)!r}, *{jobs!r})"
+    return program(code, PYTHONPATH=os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
 
 
-def began(folder: Path, count: int, by: subprocess.Popen[str], remotes: dict[int, int]) -> list[tuple[str, int]]:
+def began(folder: Path, count: int, by: subprocess.Popen[str], remotes: Remotes) -> list[tuple[str, int]]:
     """Name and process, for each time that a function ran, once they are so many. All live while the gate is shut."""
     file = folder / RAN
-    until(lambda: by.poll() is not None or (file.exists() and file.read_text().count("\n") >= count), MINUTE)
+    until(lambda: by.poll() is not None or (file.exists() and file.read_text().count("\n") >= count))
     ran = [(name, int(pid)) for name, pid in (line.split() for line in file.read_text().splitlines())]
     assert len(ran) == count, ran
     remotes.update({pid: os.pidfd_open(pid) for _, pid in ran if pid not in remotes})
@@ -74,7 +73,7 @@ def leases(folder: Path) -> dict[Path, dict[str, Any]]:
     return {path: json.loads(path.read_bytes()) for path in folder.glob("**/lock/lock.json")}
 
 
-def test_killed_orchestrator_is_started_again(tmp_path: Path, remotes: dict[int, int]) -> None:
+def test_killed_orchestrator_is_started_again(tmp_path: Path, remotes: Remotes) -> None:
     """It waits for those that run, starts those that do not, does again what the dead had, and has all results.
 
     ::
@@ -86,19 +85,19 @@ def test_killed_orchestrator_is_started_again(tmp_path: Path, remotes: dict[int,
     """
     with (tmp_path / GATE).open("wb") as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
-        with orchestrator(tmp_path, 2) as first:
+        with orchestrator(tmp_path, "job0", "job1") as first:
             half = began(tmp_path, 2, first, remotes)
             first.kill()
-            first.wait(MINUTE)
+            first.wait(SOON)
         killed = datetime.now(timezone.utc).isoformat()
-        until(lambda: all(one["written_at"] > killed for one in leases(tmp_path).values()), MINUTE)
+        until(lambda: all(one["written_at"] > killed for one in leases(tmp_path).values()))
         kept = leases(tmp_path)
         assert {(one["writer_name"], int(one["pid"])) for one in kept.values()} == {("remote", pid) for _, pid in half}
         victim = dict(half)["job1"]
         kill(remotes[victim])
         (dead,) = (path for path, record in kept.items() if record["pid"] == str(victim))
         dead.write_text(json.dumps({**kept[dead], "written_at": "2026-01-01T00:00:00+00:00"}))
-        with orchestrator(tmp_path, 3) as again:
+        with orchestrator(tmp_path, "job0", "job1", "job2") as again:
             ran = began(tmp_path, 4, again, remotes)
             assert ran[:2] == half
             assert sorted(name for name, _ in ran[2:]) == ["job1", "job2"]
