@@ -134,7 +134,7 @@ def test_one_failing_renewal_does_not_drop_the_lease(fleet: Fleet, caplog: pytes
 def test_thiefs_record_is_never_overwritten(fleet: Fleet, verb: str, caplog: pytest.LogCaptureFixture) -> None:
     """mops' maintain and release write blindly."""
     lease = acquired()
-    release = mops.add_lease_to_maintenance_daemon(lease) if verb in ("daemon", "releaser") else None
+    release = mops.add_lease_to_maintenance_daemon(lease) if verb in ("daemon", "releaser") else lease.release
     fleet.world.run(20 if verb == "releaser" else 0)
     fleet.world.store.write("n", fleet.world.clock.wall())
     before = dict(fleet.world.store.objects)
@@ -143,10 +143,7 @@ def test_thiefs_record_is_never_overwritten(fleet: Fleet, verb: str, caplog: pyt
             lease.maintain()
         assert lost.value.reason == "taken"
         assert isinstance(lost.value, ValueError)
-    elif verb == "release":
-        lease.release()
     else:
-        assert release is not None
         fleet.world.run(60 if verb == "daemon" else 0)
         release()
         release()
