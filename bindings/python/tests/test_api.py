@@ -18,8 +18,6 @@ from mopslock import _memo, _options
 from mopslock.terms import PermitRequest
 from ways import LIVES, SOON, Place, thread
 
-# The context manager.
-
 
 def test_with_holds_and_then_releases(either: Place) -> None:
     with either.api.lease(either.store, "a/b", ttl=LIVES) as lease:
@@ -80,9 +78,6 @@ def test_one_object_that_two_threads_enter_is_an_error_in_one_of_them(place: Pla
     assert place.released("n")
 
 
-# Leaving what was lost.
-
-
 def test_leaving_a_lost_lease_raises_the_loss_with_its_reason(either: Place) -> None:
     with pytest.raises(mopslock.LeaseTaken) as caught, either.api.lease(either.store, "n", ttl=LIVES) as lease:
         either.lose(lease)
@@ -104,9 +99,6 @@ def test_leaving_a_lost_lease_raises_nothing_if_asked_for_and_what_the_body_rais
         either.steal("k")
         raise ValueError("the body's own")
     assert sys.version_info < (3, 11) or "lost (taken)" in other.value.__notes__[0]
-
-
-# The decorator.
 
 
 def test_each_call_of_a_decorated_function_runs_under_the_lease(either: Place) -> None:
@@ -177,8 +169,6 @@ def test_functions_that_return_before_they_run_cannot_be_decorated(url: str) -> 
         with pytest.raises(TypeError, match="coroutine functions"):
             mopslock.aio.lease(url, "n")(function)
 
-
-# Arguments.
 
 CALLS: dict[str, tuple[Any, ...]] = {
     "lease": ("s", "n"), "acquire": ("s", "n"), "try_acquire": ("s", "n"), "accompany": ("text",),

@@ -114,9 +114,6 @@ def test_whatever_the_text_is_it_is_read_or_a_bad_argument(text: str) -> None:
         Handle.parse(text)
 
 
-# Joining by it.
-
-
 def joined(place: Place, text: str, **options: Any) -> Any:
     """A companion by this way, whatever way the holder has."""
     return place.api.accompany(text, store=place.store, **options)

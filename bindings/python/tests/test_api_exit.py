@@ -84,8 +84,6 @@ store.hang = True
     assert "not released in time" in err
 
 
-# Ctrl-C.
-
 ONCE_IT_WAITS = """
 def once_it_waits(*_):
     def interrupt():

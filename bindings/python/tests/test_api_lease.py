@@ -20,8 +20,6 @@ from world import FakeStore
 
 TENTH = timedelta(seconds=0.1)
 
-# What it tells.
-
 
 def test_a_lease_says_what_its_record_says(place: Place) -> None:
     before = datetime.now(timezone.utc)
@@ -56,9 +54,6 @@ def test_what_is_held_shows_what_it_is(either: Place) -> None:
     with api.lease(either.store, "m", ttl=0, protocol="strict") as lease:
         assert repr(lease) == f"<{home}.Lease 'm' held>"
     assert api.invoke(either.store, "w", lambda work: repr(work).encode()).read() == f"<{home}.Work 'w'>".encode()
-
-
-# Loss.
 
 
 def test_a_loss_is_told_to_all_waiters_and_once_to_each_callback(place: Place, caplog: Any) -> None:
@@ -112,9 +107,6 @@ def test_a_release_sets_lost_and_is_no_loss(place: Place) -> None:
     assert calls == []
 
 
-# Release.
-
-
 def test_threads_that_release_at_once_are_all_told_when_it_is_over_and_later_ones_write_nothing(place: Place) -> None:
     lease = mopslock.acquire(place.store, "n", ttl=LIVES)
 
@@ -154,9 +146,6 @@ def test_a_release_that_takes_too_long_says_so_and_goes_on(either: Place, caplog
     over.set()
     lease.release()
     until(lambda: store.holder("n") is store.holder("with") is None)
-
-
-# Waiting for others.
 
 
 def test_trying_says_none_or_names_the_holder(either: Place) -> None:
@@ -209,9 +198,6 @@ def test_what_is_forgotten_is_given_back_and_logged(place: Place, caplog: pytest
         pass
     mopslock.invoke(place.store, "w", lambda work: work.name.encode(), ttl=LIVES)
     assert len(caplog.records) == 1
-
-
-# What is logged of a wait: once, for what, and which process has it.
 
 
 @pytest.mark.parametrize("ask", ["lease", "invoke", "permit"])

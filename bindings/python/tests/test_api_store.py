@@ -14,8 +14,6 @@ from mopslock._hosts import host_of
 from mopslock.stores import Directory
 from ways import LIVES, SOON, WAYS, Place, stamp, waiting
 
-# Closing.
-
 
 def test_close_releases_what_is_held_and_the_store_can_be_used_again(place: Place) -> None:
     leases = [mopslock.acquire(place.store, f"n{i}", ttl=LIVES) for i in range(5)]
@@ -56,8 +54,6 @@ def test_close_ends_what_waits(place: Place) -> None:
         held.check()
         assert place.holder("n") == held.holder
 
-
-# What others see.
 
 STATES: dict[str, dict[str, Any] | bytes | None] = {
     "vacant": None, "held": {}, "stale": {"written_at": stamp(-100)}, "corrupt": b'{"writer_id": ',

@@ -157,9 +157,6 @@ def test_a_block_that_is_left_counts_no_more_though_its_lease_lives_on(place: Pl
         lease.release()
 
 
-# Tasks.
-
-
 async def enter_async(place: Place, **options: Any) -> None:
     async with aio.lease(place.store, "n", **asked(place, options)):
         pass

@@ -95,28 +95,13 @@ def test_a_parent_that_is_killed_takes_its_keeper_along_though_a_child_of_it_liv
             os.kill(int(child), signal.SIGKILL)
 
 
-def test_a_parent_that_is_stopped_keeps_its_lease(url: str) -> None:
-    """As a companion would; and what it believes is right at once when it goes on."""
-    then = "sys.stdin.readline()\nlease.check()\nprint(lease.left > 0, flush=True)\n"
-    with holding(url, then) as (process, pid, token):
-        process.send_signal(signal.SIGSTOP)
-        register, beats = Directory(url.removeprefix("file://")), set[int]()
-
-        def beaten() -> bool:  # each a third of the TTL after the one before
-            beats.update(stamp for key, stamp in register.list("n/") if "/b." in key)
-            return len(beats) > 4
-
-        until(beaten)
-        process.send_signal(signal.SIGCONT)
-        assert process.stdin is not None
-        print(file=process.stdin, flush=True)
-        assert said(process) == "True"
-        assert mopslock.inspect(url, "n").token == token
-        assert not gone(pid)
-
-
 BESET = {
-    "a call into C that keeps the GIL": "import ctypes\nctypes.PyDLL(None).usleep(int({ttl} * 1.5e6))",
+    "a stop": """
+import subprocess
+subprocess.Popen(["sh", "-c", f"sleep {ttl * 1.5}; kill -CONT {os.getpid()}"])
+os.kill(os.getpid(), signal.SIGSTOP)
+""",
+    "a call into C that keeps the GIL": "import ctypes\nctypes.PyDLL(None).usleep(int(ttl * 1.5e6))",
     "no descriptors": """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -126,7 +111,7 @@ try:
 except OSError:
     pass
 for _ in range(4):
-    lost = lease.lost.wait({ttl} / 2)
+    lost = lease.lost.wait(ttl / 2)
     assert not lost
 """,
 }
@@ -134,7 +119,7 @@ for _ in range(4):
 
 @pytest.mark.parametrize("how", BESET)
 def test_a_process_that_can_do_nothing_for_longer_than_the_ttl_loses_no_lease(how: str, url: str) -> None:
-    then = BESET[how].format(ttl=NOTICES) + "\nlease.check()\nprint('kept', flush=True)\nos._exit(0)\n"
+    then = f"ttl = {NOTICES}\n{BESET[how]}\nlease.check()\nprint('kept', flush=True)\nos._exit(0)\n"
     with holding(url, then) as (process, _, _):
         assert said(process) == "kept"
 

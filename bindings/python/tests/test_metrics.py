@@ -62,9 +62,6 @@ def test_the_metrics_are_those_of_the_go_host(checkout: Path) -> None:
         assert f"[]float64{{{', '.join(f'{bound:g}'.removeprefix('0') or '0' for bound in bounds)}}}" in meter
 
 
-# What is counted.
-
-
 def test_a_lease_from_the_question_to_its_end(world: World) -> None:
     host = world.host()
     lease = world.lease(host, terms=STRICT)
@@ -205,9 +202,6 @@ def test_a_forked_child_counts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     _metrics.registry.count("takeovers", "strict")
     assert forked(lambda: value("takeovers")) == 0
     assert value("takeovers") >= 1
-
-
-# How it is read.
 
 
 def test_prometheus_reads_the_text(world: World) -> None:

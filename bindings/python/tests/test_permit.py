@@ -22,9 +22,6 @@ def held(place: Place) -> int:
     return mopslock.inspect(place.store, "pool").permits
 
 
-# One permit.
-
-
 def test_a_permit_from_acquire_to_release(either: Place) -> None:
     with either.api.permit(either.store, "pool", capacity=2, width=2, weight=3, label="backup") as permit:
         assert (permit.name, permit.weight, permit.total) == ("pool", 3, 3)
@@ -168,8 +165,6 @@ def test_a_store_without_create_is_unfit(store: PlainStore) -> None:
         mopslock.set_limit(store, "pool", 1)
     assert not [key for key in store.objects if key.startswith("pool")]
 
-
-# The session.
 
 TTL = 60.0
 

@@ -22,8 +22,6 @@ from mopslock._own import threads as own_threads
 from ways import LIVES, SOON, Place, later, program, said, until
 from world import FakeStore
 
-# What a lease costs.
-
 MANY = 300
 
 
@@ -63,9 +61,6 @@ def test_hosts_of_unused_stores_cost_nothing(place: Place, monkeypatch: pytest.M
     until(lambda: {t.name for t in threading.enumerate() if t not in before} <= {"mopslock-notifier"})
 
 
-# What others do to it.
-
-
 def test_a_store_that_hangs_on_some_names_loses_no_other() -> None:
     store = FakeStore()
 
@@ -102,9 +97,6 @@ def test_acquire_release_and_close_under_each_other_never_hang_or_leave_anything
         assert [future.result(SOON) for future in working] == [None] * 6
     mopslock.close(place.store, timeout=SOON)
     until(lambda: all(place.released(f"n{i}") for i in range(6) if place.path(f"n{i}").exists()))
-
-
-# Ctrl-C.
 
 
 def test_the_callers_thread_takes_no_lock_that_is_written_in_python(place: Place) -> None:
