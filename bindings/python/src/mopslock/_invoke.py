@@ -60,6 +60,9 @@ class Work(AcquiredLease):
         raise TypeError("work is this process's own: give its text to the other process, which calls remote() with it")
 
 
+Launch = Callable[[Work], WorkOutput]
+
+
 class Result:
     """A result that is in the store, and stays there. Making this object has read nothing of it."""
 
@@ -112,9 +115,7 @@ class Result:
 
 
 @spelled(InvokeOptions)
-def invoke(
-    store: AnyStore, name: str, launch: Callable[[Work], WorkOutput], **options: Unpack[InvokeOptions]
-) -> Result:
+def invoke(store: AnyStore, name: str, launch: Launch, **options: Unpack[InvokeOptions]) -> Result:
     """The result of a piece of work. The work is done only if there is no result yet and no other process is doing it::
 
         result = mopslock.invoke("s3://bucket/runs", "report/2026-11", lambda work: make_report().encode())
@@ -144,7 +145,7 @@ def invoke(
 
 @spelled(InvokeOptions)
 def submit(
-    store: AnyStore, name: str, launch: Callable[[Work], WorkOutput], **options: Unpack[InvokeOptions]
+    store: AnyStore, name: str, launch: Launch, **options: Unpack[InvokeOptions]
 ) -> concurrent.futures.Future[Result]:
     """As invoke, while this thread goes on: a concurrent.futures.Future of the Result. launch gets a thread of its own.
 
@@ -178,9 +179,8 @@ def asking(
 
 @spelled(RemoteOptions)
 def remote(
-    store: AnyStore | None, lease_text: str | None, launch: Callable[[Work], WorkOutput],
-    **options: Unpack[RemoteOptions],
-) -> Result | None:  # fmt: skip
+    store: AnyStore | None, lease_text: str | None, launch: Launch, **options: Unpack[RemoteOptions]
+) -> Result | None:
     """For the process that a launcher has started: does the work under the launcher's lease, and stores the result::
 
         mopslock.remote(None, None, lambda work: compute())     # the lease of MOPSLOCK_LEASE

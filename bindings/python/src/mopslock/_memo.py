@@ -294,12 +294,8 @@ class Memo:
             _check(known, "what key= returned for a call", self._what)
         else:
             bound.apply_defaults()
-            known = {
-                name: list(value)
-                if self._signature.parameters[name].kind is inspection.Parameter.VAR_POSITIONAL
-                else value
-                for name, value in bound.arguments.items()
-            }
+            several = [one.name for one in self._signature.parameters.values() if one.kind is one.VAR_POSITIONAL]
+            known = {name: list(value) if name in several else value for name, value in bound.arguments.items()}
             for name, value in known.items():
                 _check(value, f"argument {name}", self._what)
         return f"{self._stem}/{hashlib.sha256(canonical(known)).hexdigest()}"

@@ -33,10 +33,15 @@ def quoted(name: str) -> str:
     return json.dumps(name)
 
 
+def _of(name: str, what: str = LEASE) -> str:
+    """What a text is about."""
+    return f"mopslock: {what} {quoted(name)}"
+
+
 def refused(
     name: str, reason: str, class_: str, seen: Status | None, cause: BaseException | None, *, what: str = LEASE
 ) -> errors.MopslockError:
-    text = f"mopslock: {what} {quoted(name)} not {'set' if what == 'limit of' else 'acquired'}: "
+    text = f"{_of(name, what)} not {'set' if what == 'limit of' else 'acquired'}: "
     if reason == "full":
         held = seen.permits if seen else 0
         return errors.Full(f"{text}{_full(seen)}; wait for room, or try again later", seen=seen, held=held)
@@ -54,19 +59,17 @@ def refused(
         return errors.Cancelled(text + "cancelled", reason=reason)
     if reason in ("newer", "kind", "unfit"):
         why = INCOMPATIBLE[reason] if what == LEASE else INCOMPATIBLE_PERMIT.get(reason, INCOMPATIBLE[reason])
-        return errors.Incompatible(f"mopslock: {what} {quoted(name)} cannot be served: {why}", reason=reason)
+        return errors.Incompatible(f"{_of(name, what)} cannot be served: {why}", reason=reason)
     if reason == "vacant":
-        return errors.Vacant(f"mopslock: lease {quoted(name)}: nobody holds it", reason=reason, seen=seen)
+        return errors.Vacant(f"{_of(name)}: nobody holds it", reason=reason, seen=seen)
     if reason == "unset":
         return errors.Unreachable(f"{text}the store has not said so in time; it may have it, or not: look at it")
     if reason == "limit":
         failing = f" while the store was failing{said(class_, cause)}" if class_ else ""
         return errors.WaitOver(f"{text}the wait was over{failing}", reason=reason, seen=seen)
     if reason == "unreachable":
-        told = said("", cause)
-        return errors.Unreachable(
-            f"{text}the store does not answer{told}; check its URL and the network", reason=reason
-        )
+        told = f"{text}the store does not answer{said('', cause)}; check its URL and the network"
+        return errors.Unreachable(told, reason=reason)
     kind = errors.CLASSES.get(class_, errors.StoreError)
     return kind(f"{text}the store cannot be used{said(class_, cause)}; {advice(class_)}", reason=reason, seen=seen)
 
@@ -91,7 +94,7 @@ def waiting(what: str, name: str, seen: Status) -> str:
 
 def held_by_oneself(name: str, who: str) -> errors.HeldByOneself:
     return errors.HeldByOneself(
-        f"mopslock: {LEASE} {quoted(name)} not acquired: this {who} is in a block that holds it, and would wait for "
+        f"{_of(name)} not acquired: this {who} is in a block that holds it, and would wait for "
         "itself; leave that block first, or use the lease that it has",
         reason="oneself",
     )
@@ -100,11 +103,11 @@ def held_by_oneself(name: str, who: str) -> errors.HeldByOneself:
 def not_broken(name: str, seen: Status | None) -> errors.Held:
     who = seen.who() if seen else "another"
     text = f"held by {who}; that is not the holder that was to be broken, so look again"
-    return errors.Held(f"mopslock: lease {quoted(name)} not broken: {text}", reason="held", seen=seen)
+    return errors.Held(f"{_of(name)} not broken: {text}", reason="held", seen=seen)
 
 
 def lost(name: str, reason: str, seen: Status | None, what: str = LEASE) -> errors.LeaseLost:
-    text = f"mopslock: {what} {quoted(name)} lost ({reason}): "
+    text = f"{_of(name, what)} lost ({reason}): "
     stop = "stop what the lease guards" if what == LEASE else "stop what the permit allows"
     taken = f"the record is now that of {seen.who() if seen else 'another'}"
     text += {
@@ -146,7 +149,7 @@ def warned(name: str, action: Mapping[str, Any], seen: Status | None, what: str 
         "mixed": "an old client holds the name by lock.json, beside a strict lease "
         f"({seen.who() if seen else 'unknown'}); use one protocol for a name",
     }.get(reason, f"{reason} of {action.get('key')}")
-    return f"mopslock: {what} {quoted(name)}: {text}"
+    return f"{_of(name, what)}: {text}"
 
 
 def no_result(name: str, reason: str, class_: str, seen: Status | None, cause: BaseException | None) -> errors.NoResult:
@@ -163,34 +166,30 @@ def no_result(name: str, reason: str, class_: str, seen: Status | None, cause: B
 
 def nothing_to_join(name: str, reason: str, class_: str, cause: BaseException | None) -> errors.MopslockError:
     if reason in ("newer", "kind"):
-        return errors.Incompatible(
-            f"mopslock: lease {quoted(name)} cannot be maintained: {INCOMPATIBLE[reason]}", reason=reason
-        )
+        return errors.Incompatible(f"{_of(name)} cannot be maintained: {INCOMPATIBLE[reason]}", reason=reason)
     text = {
         "absent": "there is no record under this name; is it the right store?",
         "no_expiry": "its record has no expiry, so there is nothing to keep alive",
         "never_acquired": "its holder never finished acquiring it",
     }.get(reason, f"its record could not be kept alive{said(class_, cause)}; {advice(class_)}")
-    return errors.NothingToJoin(
-        f"mopslock: lease {quoted(name)} cannot be maintained ({reason}): {text}", reason=reason
-    )
+    return errors.NothingToJoin(f"{_of(name)} cannot be maintained ({reason}): {text}", reason=reason)
 
 
 def ended(name: str, what: str = LEASE) -> errors.LeaseEnded:
-    return errors.LeaseEnded(f"mopslock: {what} {quoted(name)}: this process has released it, or has left it")
+    return errors.LeaseEnded(f"{_of(name, what)}: this process has released it, or has left it")
 
 
 def forked(name: str, what: str = LEASE) -> errors.Forked:
     more = ", or accompany this one by its text" if what == LEASE else ""
     return errors.Forked(
-        f"mopslock: {what} {quoted(name)} is held by the parent process, and stays its own after a fork; "
+        f"{_of(name, what)} is held by the parent process, and stays its own after a fork; "
         f"acquire another in this process{more}"
     )
 
 
 def fell_back(name: str, why: str) -> str:
     return (
-        f"mopslock: lease {quoted(name)} is kept by lastwriter, without a fencing token, since {why}; "
+        f"{_of(name)} is kept by lastwriter, without a fencing token, since {why}; "
         'if mops shares the name say protocol="lastwriter", else "strict"'
     )
 

@@ -62,17 +62,11 @@ class Terms:
         """The terms of a client's command, in the core's order of keys. Zeros mean the default."""
         self.check()
         return {
-            "protocol": protocol or (self.protocol if self.protocol != "auto" else ""),
-            "name": name,
-            **self._durations(),
-            "renewal": self.renewal if self.renewal != "checked" else "",
-            "expiry": self.expiry if self.expiry != "wall" else "",
-            "holder": "",
-            "on_session": self.session,
-            "epoch": 0,
-            "label": self.label,
-            **more,
-        }
+            "protocol": protocol or (self.protocol if self.protocol != "auto" else ""), "name": name,
+            **self._durations(), "renewal": self.renewal if self.renewal != "checked" else "",
+            "expiry": self.expiry if self.expiry != "wall" else "", "holder": "", "on_session": self.session,
+            "epoch": 0, "label": self.label, **more,
+        }  # fmt: skip
 
     def check(self) -> None:
         """BadArgument: a term is invalid, or only strict's though lastwriter is asked for."""
