@@ -56,20 +56,14 @@ def lease(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Leasin
     The object can be entered again and again, but not nested: leave it before you enter it again. HeldByOneself: this
     thread is in another block that holds the lease, and would wait for itself.
 
-    ``protocol`` is how the lease is kept. "strict" has at most one holder and a ``fencing_token``, on stores that
-    honour create-if-absent. "lastwriter" is the protocol of mops, on any store. "auto" is strict if the store supports
-    it and no old client uses the name. Three options are for strict: with ``session`` one heartbeat keeps all such
-    leases of this process, with ``ttl=0`` the lease is held until it is released or broken, and ``label`` is shown to
-    people.
-
     Under lastwriter, if several may ask at the same moment, give an ``acquire_margin`` longer than two requests take,
     such as 0.2. Without it a host that is much slower than the others can be let in beside one of them. Both then think
     that they hold the lease until the slower one looks again.
 
-    ``store`` is a gocloud URL, a directory's path, or an object with get and put (mopslock.stores). Durations
-    are seconds or timedelta. ``ttl`` is 60 s under strict and 88 s under lastwriter, as in mops; all on one name should
-    use the same. See Terms for the others. A thread of ours calls ``on_waiting(status)``, whose status says for whom we
-    wait, and ``on_lost(error)`` after a loss.
+    ``store`` is a gocloud URL, a directory's path, or an object with get and put (mopslock.stores). Durations are
+    seconds or timedelta. Terms explains ``protocol``, how the lease is kept, ``ttl``, and the options that follow from
+    them. A thread of ours calls ``on_waiting(status)``, whose status says for whom we wait, and ``on_lost(error)``
+    after a loss.
 
     BadArgument: an argument is invalid. Entering checks names and durations, before any I/O.
     """
