@@ -137,9 +137,7 @@ def test_the_lease_of_a_remotes_launcher_may_be_waited_for(place: Place) -> None
         assert not isinstance(told.value, mopslock.HeldByOneself)
         return b"1"
 
-    result = mopslock.remote(place.store, lease.text, launch)
-    assert result is not None
-    assert result.read() == b"1"
+    assert place.api.remote(place.store, lease.text, launch).read() == b"1"
 
 
 def test_a_block_that_is_left_counts_no_more_though_its_lease_lives_on(place: Place) -> None:
