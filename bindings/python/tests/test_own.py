@@ -99,6 +99,28 @@ def test_who_waits_where_changes_are_told_looks_when_one_is(world: World, able: 
     assert host.client.claims == {}
 
 
+def test_who_holds_watches_nothing_and_who_waits_does() -> None:
+    """A watch may cost a thread, which would delay renewals."""
+    store, watched, strict = FakeStore(), set[str](), Terms(protocol="strict")
+
+    def watch(key: str, _: Do) -> Do:
+        watched.add(key)
+        return lambda: watched.remove(key)
+
+    store.watch = watch  # type: ignore[attr-defined]
+    world = World(store)
+    host = world.host()
+    world.lease(host, terms=strict)
+    world.run(30)
+    assert not watched
+    waiting = host.begin_acquire("n", strict, FOREVER, None)
+    world.run(30)
+    assert watched
+    waiting.cancel()
+    world.run(30)
+    assert not watched
+
+
 # What ends a lease.
 
 
