@@ -52,13 +52,16 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_it_is_no_child_of_ours_and_ignores_what_a_terminal_sends(kept: Keeper) -> None:
+@pytest.mark.parametrize("python", [False, True])
+def test_it_is_no_child_of_ours_and_ignores_what_a_terminal_sends(python: bool) -> None:
     """A program that waits for its children must not wait for it, or count it."""
+    kept = keeper.keeper(python=python)
     with pytest.raises(ChildProcessError):
         os.waitpid(kept.pid, os.WNOHANG)
     assert os.getsid(kept.pid) != os.getsid(0)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         os.kill(kept.pid, number)
+    assert kept.ask(0, "counts").result()["kind"] == "done"
     assert kept.path.name in Path(f"/proc/{kept.pid}/cmdline").read_text()
     for fd in (0, 1):
         assert os.readlink(f"/proc/{kept.pid}/fd/{fd}").startswith("socket:")
