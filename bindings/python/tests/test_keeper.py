@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -346,6 +346,14 @@ def test_a_store_that_would_be_another_one_in_a_child_is_refused() -> None:
     store.keeper = True  # type: ignore[attr-defined]
     with pytest.raises(mopslock.BadArgument, match="no keeper_terms"):
         mopslock.acquire(store, "n")
+
+
+@pytest.mark.parametrize("store", [Path.as_uri, lambda path: Directory(path, keeper=True)], ids=["url", "own"])
+def test_a_store_of_which_nothing_was_asked_is_closed(store: Callable[[Path], Any], tmp_path: Path) -> None:
+    ours = store(tmp_path)
+    client = _hosts.host_of(ours).client
+    mopslock.close(ours, timeout=SOON)
+    assert client.closed.done()
 
 
 def test_a_keeper_in_python_imports_only_what_it_needs(tmp_path: Path) -> None:

@@ -79,7 +79,14 @@ class ServedClient(Client):
         self.parent, self.number = parent, number
 
     def say(self, message: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> None:
+        if message["kind"] == "closed":
+            self.parent.stores.pop(self.number, None)
         self.parent.say(self.number, message, more)
+
+    def _close(self) -> None:
+        super()._close()
+        if self.closed.done():  # it has no machine that would say so
+            self.say({"kind": "closed"})
 
     def take(self, message: Event, more: Mapping[str, Any]) -> None:
         """A command, under the lock."""
@@ -167,7 +174,7 @@ class Parent:
     def __init__(self, belief: int) -> None:
         self._lock = threading.Lock()
         self._packer = msgpack.Packer()
-        self._stores: dict[int, ServedClient] = {}
+        self.stores: dict[int, ServedClient] = {}
         self.words = memoryview(mmap.mmap(belief, 0)).cast("q")
 
     def say(self, store: int, message: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> None:
@@ -190,16 +197,16 @@ class Parent:
             self.say(number, {"kind": "done", "call": message.get("call", 0), **counted})
         elif "call" in message:
             shared.workers.submit(lambda: self._serve(number, message))
-        elif (client := self._stores.get(number)) is not None:
+        elif (client := self.stores.get(number)) is not None:
             client.post(lambda: client.take(message, more))
 
     def _serve(self, number: int, message: Event) -> None:
         kind, answer = message["kind"], {"kind": "done", "call": message["call"]}
         try:
             if kind == "open":
-                self._stores[number] = ServedClient(self, number, made(message))
+                self.stores[number] = ServedClient(self, number, made(message))
                 answer["kind"] = "opened"
-            elif (client := self._stores.get(number)) is None:
+            elif (client := self.stores.get(number)) is None:
                 raise Closed("mopslock: the store is not open")
             elif kind == "catch_up":
                 client.look()
