@@ -250,8 +250,6 @@ class AcquiredLease(HeldLease):
 
 
 class OfThread(HeldLease):
-    """A lease, companion or permit of a thread."""
-
     def __enter__(self) -> Self:
         self._enter()
         return self

@@ -62,8 +62,6 @@ class LossOptions(TypedDict, total=False):
 
 
 class BlockOptions(LossOptions, total=False):
-    """Of what is held, and of the block that it guards."""
-
     on_lost: OnLost | None
     """Called with the LeaseLost, once, on a thread of ours, when it is lost; not when it is released."""
     raise_if_lost: bool
@@ -81,8 +79,6 @@ class LeaseOptions(WaitOptions, TryOptions, total=False):
 
 
 class TryPermitOptions(AskOptions, BlockOptions, total=False):
-    """permit's but for how long to wait."""
-
     width: int
     """Buckets of ``capacity`` permits each, in this caller's view."""
     weight: int

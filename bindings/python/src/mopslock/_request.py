@@ -129,8 +129,6 @@ class Acquiring(Generic[L]):
 
 
 class ThreadAcquiring(Acquiring[L]):
-    """For ``with``."""
-
     @brief
     def acquire(self) -> L:
         """Acquires what is independent of this object, and returns it."""

@@ -415,23 +415,18 @@ class Function(Work[T]):
         return cast("T", value)
 
 
-def _said(receive: Connection, child: Any) -> tuple[Any, BaseException | None, str] | None:
+def _said(receive: Connection, child: Any) -> Any:
     """What a process has returned or raised. Its own children may have its end of the pipe: they are not waited for."""
     from multiprocessing.connection import wait  # noqa: PLC0415 - as above
 
-    if hasattr(os, "pidfd_open"):
-        ended = os.pidfd_open(child.pid)
-        try:
-            wait([receive, ended])
-        finally:
-            os.close(ended)
-    else:
-        wait([receive, child.sentinel])
+    ended = os.pidfd_open(child.pid) if hasattr(os, "pidfd_open") else None
     try:
-        said: tuple[Any, BaseException | None, str] | None = receive.recv() if receive.poll() else None
-    except EOFError:
-        return None
-    return said
+        wait([receive, child.sentinel if ended is None else ended])
+    finally:
+        if ended is not None:
+            os.close(ended)
+    with suppress(EOFError):
+        return receive.recv() if receive.poll() else None
 
 
 def _call(send: Connection, parent: int, told: dict[str, str], call: tuple[Callable[..., Any], Any, Any]) -> None:
@@ -452,13 +447,12 @@ def _call(send: Connection, parent: int, told: dict[str, str], call: tuple[Calla
 
 def _dumped(error: BaseException) -> bytes:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    try:
+    with suppress(Exception):
         said = pickle.dumps((None, error, text))
         pickle.loads(said)
-    except Exception:
-        told = RuntimeError(f"mopslock: {type(error).__qualname__}, which cannot be pickled: {error}")
-        said = pickle.dumps((None, told, text))
-    return said
+        return said
+    told = RuntimeError(f"mopslock: {type(error).__qualname__}, which cannot be pickled: {error}")
+    return pickle.dumps((None, told, text))
 
 
 def early(ttl: int, fresh: int, margin: int) -> int:

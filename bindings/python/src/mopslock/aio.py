@@ -58,8 +58,6 @@ A = TypeVar("A", bound="OfTask")
 
 
 class OfTask(_lease.HeldLease):
-    """A lease, companion or permit of a task."""
-
     _caller = TASK
     _home = "mopslock.aio"
     _lost = Lost
@@ -119,8 +117,6 @@ class Permit(OfTask, _lease.Shared):
 
 
 class TaskAcquiring(Acquiring[A]):
-    """For ``async with``."""
-
     @brief
     async def acquire(self) -> A:
         """Acquires what is independent of this object, and returns it."""
