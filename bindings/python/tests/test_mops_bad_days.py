@@ -107,6 +107,29 @@ def test_daemon_goes_on_with_the_claim_that_acquired_and_asks_nothing_more(fleet
     assert not fleet.here.kept
 
 
+def test_a_caller_that_is_interrupted_leaves_nothing_held(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it is held, or joined, in that instant."""
+    waits: Any = getattr(mops, "wait")  # noqa: B009 - it is no public name
+
+    def interrupted(over: Future[Any], seconds: float | None) -> bool:
+        waits(over, seconds)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mops, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        acquired()
+    fleet.world.run(10)
+    assert fleet.record["released_at"]
+    monkeypatch.setattr(mops, "wait", waits)
+    lease = acquired()
+    monkeypatch.setattr(mops, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fleet.as_of(fleet.process(), lambda: mops.make_remote_lease_writer(URI))
+    fleet.world.run(200)
+    assert age(fleet) > 150, "nobody renews it"
+    lease.release()
+
+
 def test_one_failing_renewal_does_not_drop_the_lease(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
     """mops takes a lease out of its maintenance at the first exception."""
     release = mops.add_lease_to_maintenance_daemon(acquired())

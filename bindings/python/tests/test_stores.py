@@ -255,14 +255,14 @@ def test_a_directory_reads_no_more_than_a_page(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_directory_that_must_exist_is_not_made(tmp_path: Path) -> None:
-    store = stores.Directory(tmp_path / "mnt", create=False)
+    store = stores.Directory(tmp_path / "mnt", create=False, keeper=True)
     for verb in (lambda: store.get("n/k"), lambda: store.list(""), lambda: store.put("n/k", b"1")):
         with pytest.raises(NoSuchStore, match="create=False"):
             verb()
     again = pickle.loads(pickle.dumps(store))
     (tmp_path / "mnt").mkdir()
     store.put("n/k", b"1")
-    assert body_of(again.get("n/k")) == b"1"
+    assert (body_of(again.get("n/k")), again.keeper) == (b"1", True)
 
 
 def test_a_directory_that_goes_before_a_write_is_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
