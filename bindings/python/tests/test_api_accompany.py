@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import mopslock
 from mopslock._held import Handle
 from mopslock.errors import BadArgument
-from ways import LIVES, SOON, WAYS, Place, later, opened, stamp, until
+from ways import LIVES, NOTICES, SOON, WAYS, Place, later, opened, stamp, until
 from world import FakeStore
 
 UTC = timezone.utc
@@ -152,13 +152,13 @@ def test_the_text_of_a_store_object_needs_the_object(tmp_path: Path) -> None:
 
 
 def test_a_companion_hears_that_the_holder_released(either: Place) -> None:
-    lease = either.api.acquire(either.other().store, "n", ttl=LIVES)
+    lease = either.api.acquire(either.other().store, "n", ttl=NOTICES)
     told: list[Any] = []
     companion = joined(either, lease.text, on_lost=told.append)
     if either.protocol == "lastwriter":  # its put, which would undo the release
         until(lambda: either.record("n").get("writer_name") == "remote")
     lease.release()
-    later(LIVES / 3)
+    later(NOTICES / 3)
     assert companion.lost.wait(SOON)
     for call in (companion.check, companion.leave):
         with pytest.raises(mopslock.LeaseReleased):

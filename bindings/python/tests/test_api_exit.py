@@ -6,7 +6,6 @@ No end waits for another's lease, nor for a store that hangs: the bound on waiti
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import mopslock
-from ways import LIVES, SOON, Place, ended, program, said, until
+from ways import LIVES, SOON, Place, ended, program
 
 HANGING = """
 import mopslock._hosts
@@ -139,30 +138,3 @@ os._exit(0)
         lease.check()
         assert place.holder("n") == lease.holder
     mopslock.acquire(place.store, "n", ttl=LIVES, wait=0).release()
-
-
-def test_ctrl_c_in_the_middle_of_a_claim_leaves_nothing_held(place: Place) -> None:
-    """One that is in the store, and that has not been looked at again."""
-    there = Place.of(place.way, place.root)
-    code = f"""
-try: mopslock.acquire({place.code}, "n", ttl=30, acquire_margin=15, protocol="lastwriter")
-except KeyboardInterrupt: print("interrupted")
-sys.stdin.readline()
-"""
-    with program(code) as process:
-        until(there.path("n").exists)  # claimed, and not verified yet
-        process.send_signal(signal.SIGINT)
-        assert said(process) == "interrupted"
-        until(lambda: there.released("n"))  # while it lives on
-
-
-def test_ctrl_c_in_the_body_releases(place: Place) -> None:
-    code = f"""{ONCE_IT_WAITS}
-with mopslock.lease({place.code}, "n", ttl=30):
-    once_it_waits()
-    threading.Event().wait()
-"""
-    with program(code) as process:
-        status, _, err = ended(process)
-    assert (status, err.splitlines()[-1]) == (-signal.SIGINT, "KeyboardInterrupt")
-    assert place.released("n")
