@@ -24,7 +24,7 @@ import inspect as inspection
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, Protocol, TypeVar, cast
 
-from . import _api, _inside, _invoke, _lease
+from . import _api, _inside, _invoke, _lease, _memo
 from ._aio_limiter import Limiter, LimiterHolder, LimiterPermitting
 from ._api import accompanying, lease_request, shared_permit_request, under
 from ._duration import Duration
@@ -265,18 +265,10 @@ async def remote(
     return Result(*found) if found is not None else None
 
 
-class Memoized(Protocol[P, R_co]):
+class Memoized(_memo.Memoized[P, Coroutine[Any, Any, R_co]], Protocol[P, R_co]):
     """A coroutine function whose results stay. Call it as before."""
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]: ...
-
-    def __get__(self, instance: Any, owner: Any = None, /) -> Callable[..., Coroutine[Any, Any, R_co]]:
-        """A method, if the function belongs to a class."""
-
-    def key(self, *args: P.args, **kwargs: P.kwargs) -> str:
-        """As mopslock.Memoized.key."""
-
-    async def cached(self, *args: P.args, **kwargs: P.kwargs) -> bool:
+    async def cached(self, *args: P.args, **kwargs: P.kwargs) -> bool:  # type: ignore[override]
         """As mopslock.Memoized.cached."""
 
 

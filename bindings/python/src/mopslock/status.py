@@ -144,7 +144,7 @@ def printable(text: str) -> str:
     return json.dumps(text)
 
 
-ALIKE = (
+_ALIKE = (
     "state", "holder", "host", "pid", "epoch", "token", "label", "session", "why", "by", "capacity", "width", "limit",
 )  # fmt: skip
 """Fields that the core calls as Status does."""
@@ -164,7 +164,7 @@ def of_sight(name: str, sight: Mapping[str, Any], wall: int, protocol: str = "la
         left = sight.get("left_ns", 0)
     companions = sight.get("companions", "")
     return Status(
-        name, **{field: sight[field] for field in ALIKE if field in sight}, companion=sight.get("remote", False),
+        name, **{field: sight[field] for field in _ALIKE if field in sight}, companion=sight.get("remote", False),
         ttl=max(0, ttl) / SECOND, age=age / SECOND, left=left / SECOND, written=instant(written),
         acquired=instant(sight.get("acquired_at_ns", 0)), released=instant(released),
         protocol="strict" if epoch else protocol, clock="store" if sight.get("store_clock") else "local",
