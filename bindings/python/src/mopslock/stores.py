@@ -126,7 +126,7 @@ def class_of(error: BaseException) -> str:
             return name
     if isinstance(error, OSError) and error.errno in _BY_ERRNO:
         return _BY_ERRNO[error.errno]
-    return _BY_STATUS.get(_status_of(error), "other")
+    return _BY_STATUS.get(_answer_of(error)[0], "other")
 
 
 _BY_KIND: dict[type[BaseException], str] = {
@@ -146,13 +146,8 @@ def retry_after_of(error: BaseException) -> int:
     """How many nanoseconds a store asks to be left alone: its error's ``retry_after``, in seconds, or the header
     Retry-After of the HTTP answer that an SDK's error has. 0: it does not ask."""
     seconds = getattr(error, "retry_after", None)
-    if seconds is None:
-        response = getattr(error, "response", None)
-        if isinstance(response, dict):  # botocore
-            headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-        else:
-            headers = getattr(response, "headers", None) or getattr(error, "headers", None)
-        seconds = headers.get("retry-after", headers.get("Retry-After")) if hasattr(headers, "get") else None
+    if seconds is None and hasattr(headers := _answer_of(error)[1], "get"):
+        seconds = headers.get("retry-after", headers.get("Retry-After"))
     try:
         return int(max(0.0, min(float(seconds or 0), LONGEST_RETRY_AFTER)) * SECOND)
     except (TypeError, ValueError):  # a date, which nobody sends
@@ -162,17 +157,17 @@ def retry_after_of(error: BaseException) -> int:
 LONGEST_RETRY_AFTER = 60.0  # seconds
 
 
-def _status_of(error: BaseException | None) -> int:
-    """The HTTP status in the errors of Azure's, Google's and Amazon's SDKs and of aiohttp, or 0."""
+def _answer_of(error: BaseException | None) -> tuple[int, Any]:
+    """The HTTP status in the errors of Azure's, Google's and Amazon's SDKs and of aiohttp, or 0; and the headers."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # botocore
         metadata = response.get("ResponseMetadata")
-        status = metadata.get("HTTPStatusCode") if isinstance(metadata, dict) else None
-        return status if isinstance(status, int) else 0
-    for value in (getattr(error, "status_code", None), getattr(error, "status", None), getattr(error, "code", None)):
-        if isinstance(value, int):
-            return value
-    return 0
+        answer = metadata if isinstance(metadata, dict) else {}
+        numbers, headers = [answer.get("HTTPStatusCode")], answer.get("HTTPHeaders")
+    else:
+        numbers = [getattr(error, name, None) for name in ("status_code", "status", "code")]
+        headers = getattr(response, "headers", None) or getattr(error, "headers", None)
+    return next((number for number in numbers if isinstance(number, int)), 0), headers
 
 
 class Memory(Store, Creating):
@@ -372,7 +367,8 @@ class Fsspec(Store, Listing):
         try:
             self.filesystem.pipe_file(self._path(key), body, **how)
         except Exception as error:
-            if not isinstance(error, FileExistsError) and 412 not in (_status_of(error), _status_of(error.__cause__)):
+            statuses = [_answer_of(one)[0] for one in (error, error.__cause__)]
+            if not isinstance(error, FileExistsError) and 412 not in statuses:
                 raise
             return len(body) < MOST and self.get(key) == body
         return True
