@@ -16,6 +16,7 @@ import pytest
 import mopslock
 from mopslock import _memo, _options
 from mopslock.terms import PermitRequest
+from test_api_accompany import TEXT
 from ways import LIVES, SOON, Place, thread
 
 
@@ -171,7 +172,7 @@ def test_functions_that_return_before_they_run_cannot_be_decorated(url: str) -> 
 
 
 CALLS: dict[str, tuple[Any, ...]] = {
-    "lease": ("s", "n"), "acquire": ("s", "n"), "try_acquire": ("s", "n"), "accompany": ("text",),
+    "lease": ("s", "n"), "acquire": ("s", "n"), "try_acquire": ("s", "n"), "accompany": (TEXT,),
     "permit": ("s", "n"), "acquire_permit": ("s", "n"), "try_acquire_permit": ("s", "n"),
     "invoke": ("s", "n", print), "remote": ("s", "text", print), "memoize": ("s",),
 }  # fmt: skip
@@ -186,6 +187,14 @@ def test_an_option_that_there_is_not_is_named(package: Any, name: str) -> None:
         called = function(*CALLS[name], **given, tll=60)
         if inspect.iscoroutine(called):
             called.send(None)
+
+
+@pytest.mark.parametrize("name", ["lease", "permit", "invoke", "memoize", "accompany"])
+def test_threads_are_only_told_of_a_loss(name: str) -> None:
+    given = {"capacity": 1} if name == "permit" else {}
+    for how, said in (("cancel", "only a task can be cancelled"), ("stop", "must be tell or cancel")):
+        with pytest.raises(mopslock.BadArgument, match=f"on_loss '{how}': {said}"):
+            getattr(mopslock, name)(*CALLS[name], **given, on_loss=how)
 
 
 @pytest.mark.parametrize("name", [*CALLS, "inspect", "break_lease", "set_limit"])

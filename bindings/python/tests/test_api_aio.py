@@ -23,7 +23,6 @@ from mopslock._own.kept import KeptHost
 from mopslock._units import FOREVER
 from mopslock.stores import Directory
 from mopslock.terms import Terms
-from test_api_accompany import TEXT
 from ways import LIVES, SOON, WAYS, Place, later, opened, program, said, until
 from world import FakeStore
 
@@ -228,22 +227,6 @@ async def test_a_block_is_cancelled_at_its_deadline_though_nobody_tells(looks: s
     ended.set()
     assert told.value.reason == ("unreachable" if looks == "lost" else "expired")
     assert held.read >= (6 if looks == "renewed" else 3)
-
-
-def test_threads_are_only_told(place: Place) -> None:
-    calls: list[Callable[[Any], object]] = [
-        lambda how: mopslock.lease(place.store, "n", on_loss=how),
-        lambda how: mopslock.permit(place.store, "n", capacity=1, on_loss=how),
-        lambda how: mopslock.invoke(place.store, "n", lambda _: b"", on_loss=how),
-        lambda how: mopslock.memoize(place.store, on_loss=how),
-        lambda how: mopslock.accompany(TEXT, on_loss=how),
-    ]
-    for call in calls:
-        with pytest.raises(mopslock.BadArgument, match="on_loss 'cancel': only a task can be cancelled"):
-            call("cancel")
-        with pytest.raises(mopslock.BadArgument, match="on_loss 'stop': must be tell or cancel"):
-            call("stop")
-    assert list(place.root.iterdir()) == []
 
 
 async def test_a_task_that_is_cancelled_while_it_waits_leaves_nothing_held(place: Place) -> None:

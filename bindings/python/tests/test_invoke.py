@@ -30,9 +30,6 @@ def never(_: mopslock.Work) -> bytes:
     raise AssertionError("it was launched")
 
 
-# Once.
-
-
 def test_what_launch_returns_is_stored_and_returned_and_nothing_done_again(either: Place) -> None:
     result = invoke(either, "a/b", lambda work: b"the result")
     assert (result.name, result.key, result.own, result.failed) == ("a/b", "a/b/result", True, False)
@@ -145,9 +142,6 @@ def test_many_at_once_do_it_once_and_all_get_the_same(place: Place) -> None:
     assert len(done) == 1
 
 
-# Badly.
-
-
 @pytest.mark.parametrize("well", [True, False])
 def test_a_result_that_is_there_all_the_same_counts_for_more(place: Place, well: bool) -> None:
     """The first one wins, also where the launcher could not wait for what it had started."""
@@ -192,9 +186,6 @@ def test_names_and_terms_that_cannot_be(place: Place) -> None:
     with pytest.raises(mopslock.BadArgument, match="on_waiting"):
         invoke(place, "n", never, on_waiting=7)
     assert list(place.root.iterdir()) == []
-
-
-# Remotes.
 
 
 def test_a_remote_does_the_work_under_its_launchers_lease(either: Place) -> None:
@@ -290,9 +281,6 @@ mopslock.invoke({place.code}, "n", launch, ttl={TTL}, protocol={place.protocol!r
             print(file=process.stdin, flush=True)
             assert said(process) == "True"
             assert second.result(SOON).read() == b"by the remote"
-
-
-# fork.
 
 
 def test_a_forked_childs_work_is_its_parents(place: Place) -> None:

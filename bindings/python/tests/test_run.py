@@ -55,9 +55,6 @@ def begun(call: Callable[[int], Any]) -> Iterator[tuple[IO[str], concurrent.futu
         yield out, work
 
 
-# As subprocess.run, and as a call.
-
-
 def test_a_command_runs_under_the_lease_that_it_is_told(place: Place) -> None:
     told = "import os, json; print(json.dumps([dict(os.environ), os.getpgrp() == os.getsid(0) == os.getpid()]))"
     os.environ["MOPSLOCK_HELD"] = "above@file:///"
@@ -130,9 +127,6 @@ def test_a_function_is_called_in_a_process_and_its_end_is_the_callers(tmp_path: 
             mopslock.process(function, store, "n", args=args)
     fifo.write_bytes(b"")  # what a child of the process still reads
     assert mopslock.inspect(store, "n").state == "released"
-
-
-# A loss.
 
 
 class Fake:
@@ -296,9 +290,6 @@ def test_renewals_that_fail_end_a_command_at_the_deadline(monkeypatch: pytest.Mo
         later(10)
         assert out.read() == ""
         assert isinstance(work.exception(SOON), (mopslock.LeaseUnreachable, LeaseExpired))
-
-
-# What else ends it.
 
 
 def test_ctrl_c_ends_the_group_and_releases(place: Place) -> None:
