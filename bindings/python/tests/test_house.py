@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import os
-import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +16,6 @@ import mopslock
 
 PACKAGE = Path(mopslock.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-MODULES = ["mopslock", *sorted(name for _, name, _ in pkgutil.walk_packages([str(PACKAGE)], "mopslock."))]
 
 
 def relative(path: Path) -> str:
@@ -88,25 +85,6 @@ NEVER = [
 @pytest.mark.parametrize(("me", "other"), NEVER, ids=lambda name: name)
 def test_who_knows_nothing_of_whom(me: str, other: str) -> None:
     assert other not in ARROWS[me]
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_every_module_can_be_imported_first(name: str) -> None:
-    """No order of imports is a cycle. In one process for each would be slow: what was imported is forgotten."""
-    if name.startswith("mopslock.mops"):
-        pytest.importorskip("thds.mops")
-    before = {key: module for key, module in sys.modules.items() if key.split(".")[0] == "mopslock"}
-    registered = os.register_at_fork
-    for key in before:
-        del sys.modules[key]
-    os.register_at_fork = lambda **_: None
-    try:
-        importlib.import_module(name)
-    finally:
-        os.register_at_fork = registered
-        for key in [key for key in sys.modules if key.split(".")[0] == "mopslock"]:
-            del sys.modules[key]
-        sys.modules.update(before)
 
 
 def test_importing_and_making_load_no_library_and_nothing_of_others() -> None:
