@@ -22,7 +22,7 @@ from mopslock._lease import not_released
 from mopslock._own import host
 from mopslock._own.kept import fault as told
 from mopslock.errors import MopslockError
-from ways import LIVES, SOON, WAYS, Place, program, said
+from ways import LIVES, SOON, WAYS, Place
 from world import FakeStore
 
 CLASSES: dict[str, type[MopslockError]] = {
@@ -173,15 +173,6 @@ def test_a_directory_that_cannot_be_is_no_such_store(tmp_path: Path, way: str) -
     (tmp_path / "file").write_text("")
     with pytest.raises(mopslock.NoSuchStore, match=r"not acquired: .*ot a directory"):
         mopslock.acquire(Place.of(way, tmp_path / "file").store, "n", ttl=LIVES)
-
-
-def test_a_library_that_is_not_there_is_engine_failed(tmp_path: Path) -> None:
-    code = """
-try: mopslock.inspect(mopslock.stores.Memory(), "n")
-except mopslock.EngineFailed as error: print(error)
-"""
-    with program(code, MOPSLOCK_LIB=str(tmp_path)) as process:
-        assert re.search("there is no .*install one, or build it", said(process))
 
 
 # The traceback of what we raise: the user's frames, and one of ours.
