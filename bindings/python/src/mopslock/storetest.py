@@ -27,6 +27,7 @@ import time
 import unittest
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 SOON = 60.0  # seconds after which what a rule waits for does not come any more
@@ -284,43 +285,35 @@ class StoreRules:
         _needs(store, "watch", "create", "delete")
         other = self.another(store)
         store.put("w/lock.json", b"0")
-        with _Watching(store, "w/lock.json") as record, _Watching(store, "w/_mopslock/ff/v") as deep:
+        with _watching(store, "w/lock.json") as record, _watching(store, "w/_mopslock/ff/v") as deep:
             other.put("w/lock.json", b"1")
-            record.wait("an overwrite")
+            record("an overwrite")
             other.create("w/_mopslock/ff/v", b"v")
-            deep.wait("a create")
-            deep.forget()
+            deep("a create")
             other.delete("w/_mopslock/ff/v")
-            deep.wait("a delete")
-            deep.forget()
+            deep("a delete")
             other.create("w/_mopslock/ff/v", b"again")
-            deep.wait("a second create")
-        with _Watching(store, "w/lock.json") as again:
+            deep("a second create")
+        with _watching(store, "w/lock.json") as again:
             other.put("w/lock.json", b"2")
-            again.wait("an overwrite after an earlier watch")
+            again("an overwrite after an earlier watch")
 
 
-class _Watching:
-    """What is told of a key."""
+@contextmanager
+def _watching(store: Any, key: str) -> Iterator[Callable[[str], None]]:
+    """What waits until the next change of a key is told. A hint of the one before may be on its way still."""
+    told = threading.Event()
+    stop = store.watch(key, told.set)
 
-    def __init__(self, store: Any, key: str) -> None:
-        self.key, self.told = key, threading.Event()
-        self._stop: Callable[[], object] = store.watch(key, self.told.set)
+    def wait(what: str) -> None:
+        _check(told.wait(SOON), f"watch did not tell of {what} of {key}")
+        told.clear()
 
-    def wait(self, what: str) -> None:
-        """Until it is told."""
-        _check(self.told.wait(SOON), f"watch did not tell of {what} of {self.key}")
-
-    def forget(self) -> None:
-        """What was told so far. A hint may be on its way still."""
-        self.told.clear()
-
-    def __enter__(self) -> _Watching:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop()
-        self._stop()  # no error
+    try:
+        yield wait
+    finally:
+        stop()
+        stop()  # no error
 
 
 def _check(right: bool, text: str) -> None:
