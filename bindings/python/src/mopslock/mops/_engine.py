@@ -50,14 +50,20 @@ class Engine:
         self._keeps = make is OwnHost  # until it is found that there can be no keeper
 
     def place(self, lease_dir_uri: str) -> Place:
-        """Where a lease lies. All leases of one URI are of one name, by which their waiters hear of each other."""
-        check(lease_dir_uri)
+        """Where a lease lies. All leases of one URI are of one name, by which their waiters hear of each other.
+        BadArgument: it has no root, or nothing below it."""
+        wrong = f"mopslock: lease_dir_uri {lease_dir_uri!r}: must"
+        if not isinstance(lease_dir_uri, str):
+            raise BadArgument(f"{wrong} be text")
         uri = lease_dir_uri.rstrip("/")
+        above, _, last = uri.rpartition("/")
+        if not above.strip("/") or above.rstrip("/").endswith(":"):
+            raise BadArgument(f"{wrong} have a root and a last segment below it")
         found = self._places.get(uri)
         if found is None:
             host, records = self._root(uri)
             record = _store(lease_dir_uri)
-            name = f"{records.add(record)}/{uri.rpartition('/')[2]}"
+            name = f"{records.add(record)}/{last}"
             found = self._places.setdefault(uri, Place(uri, host, name, record))
         return found
 
@@ -101,15 +107,6 @@ class Place:
     host: OwnHost
     name: str
     record: stores.Store
-
-
-def check(lease_dir_uri: str) -> None:
-    """BadArgument: it has no root, or nothing below it."""
-    if not isinstance(lease_dir_uri, str):
-        raise BadArgument(f"mopslock: lease_dir_uri {lease_dir_uri!r}: must be text")
-    root = lease_dir_uri.rstrip("/").rpartition("/")[0]
-    if not root.strip("/") or root.rstrip("/").endswith(":"):
-        raise BadArgument(f"mopslock: lease_dir_uri {lease_dir_uri!r}: must have a root and a last segment below it")
 
 
 def _store(lease_dir_uri: str) -> stores.Store:
