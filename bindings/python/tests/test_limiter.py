@@ -37,10 +37,6 @@ def limiter() -> Limiter:
     return Limiter()
 
 
-def run(main: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(main, SOON))
-
-
 async def waiting(limiter: Any, count: int, what: str = "waiting") -> None:
     """Until so many wait for n, or hold it."""
     while getattr(limiter, what)("n") != count:
@@ -99,7 +95,7 @@ def test_a_block_can_be_entered_within_itself_and_by_many_at_once(limiter: Limit
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(4))) == [8] * 4
-        run(main())
+        asyncio.run(asyncio.wait_for(main(), SOON))
     assert limiter.held("n") == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -175,10 +176,12 @@ def test_a_store_without_create_falls_back_and_says_so_once(
     store: PlainStore, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One that is found out has it on its card. What else decides is in host/protocol_test.go."""
+    caplog.set_level(logging.DEBUG, "mopslock")
     for _ in range(2):
         with mopslock.lease(store, "n") as lease:
             assert lease.protocol == "lastwriter"
     assert caplog.text.count("does not honour create-if-absent") == 1
+    assert ("create of" in caplog.text) == isinstance(store, Unable), "nobody asks for a verb that there is not"
     assert (CARD in store.objects) == bool(why)
     if why:
         assert json.loads(store.objects[CARD])["create"] == "refused"
