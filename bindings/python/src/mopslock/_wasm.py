@@ -255,12 +255,6 @@ class _Loaded:
         self.compiled: Compiled | None = None
         self.is_child = False
 
-    def get(self) -> Compiled:
-        """Under the lock."""
-        if self.compiled is None:
-            self.compiled = Compiled(alone=self.is_child)
-        return self.compiled
-
     def before_fork(self) -> None:
         self.lock.acquire()
 
@@ -287,7 +281,7 @@ class Guest:
         self._failed: EngineFailed | None = None
         self._pid, self._handle, self._steps, self._seen = os.getpid(), 0, 0, 0
         with _loaded.lock:
-            compiled = self._compiled = _loaded.get()
+            compiled = _loaded.compiled = self._compiled = _loaded.compiled or Compiled(alone=_loaded.is_child)
             try:
                 self._store: Any = compiled.wasmtime.Store(compiled.engine)
                 exports = self._exports = compiled.linker.instantiate(self._store, compiled.module).exports(self._store)
