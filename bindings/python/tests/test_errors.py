@@ -76,8 +76,6 @@ def test_a_class_is_exported_documented_and_passes_between_processes(name: str) 
     assert (str(copy), vars(copy)) == (str(error), vars(error))
 
 
-# Where each comes from.
-
 OF_FAULTS: dict[str, type[MopslockError]] = {
     "argument": errors.BadArgument, "too_heavy": errors.WeightExceedsLimit, "absent": errors.Vacant,
     "closed": errors.Closed, "engine": errors.EngineFailed, "stale": errors.Stale, "unsettled": errors.Unsettled,
@@ -174,8 +172,6 @@ def test_a_directory_that_cannot_be_is_no_such_store(tmp_path: Path, way: str) -
     with pytest.raises(mopslock.NoSuchStore, match=r"not acquired: .*ot a directory"):
         mopslock.acquire(Place.of(way, tmp_path / "file").store, "n", ttl=LIVES)
 
-
-# The traceback of what we raise: the user's frames, and one of ours.
 
 PACKAGE = str(Path(mopslock.__file__).parent)
 

@@ -50,9 +50,6 @@ def some(a: Any, b: Any = 0, *rest: Any, c: Any = None, **others: Any) -> None:
     """Something."""
 
 
-# What a call is known by.
-
-
 @settings(max_examples=25)
 @given(VALUES, VALUES, VALUES)
 def test_the_same_arguments_are_the_same_call(a: Any, b: Any, c: Any) -> None:
@@ -239,9 +236,6 @@ def test_a_function_of_a_script_needs_a_name_and_one_of_a_module_that_is_run_doe
         assert said == [b"memo/%s.f/1" % module.encode()] * (1 + (called == ["-m", "report"])), "also in its child"
 
 
-# What is kept.
-
-
 def test_a_function_is_called_once_for_each_of_its_calls(either: Place) -> None:
     """Threads and tasks find each other's results."""
     store, done, memoize = Memory(), list[int](), either.api.memoize
@@ -329,9 +323,6 @@ def test_only_functions_that_return_something() -> None:
         mopslock.memoize(Memory())(coroutine)
     with pytest.raises(TypeError, match="generator"):
         mopslock.memoize(Memory())(generator)
-
-
-# Failures that are kept.
 
 
 @pytest.mark.parametrize("serializer", [mopslock.JSON, mopslock.PICKLE])
