@@ -32,12 +32,6 @@ async def soon(what: Callable[[], Any]) -> None:
     await asyncio.to_thread(until, what)
 
 
-async def cancelled(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
 async def test_calls_of_a_decorated_function_exclude_each_other(place: Place) -> None:
     inside: list[int] = []
 
@@ -69,7 +63,9 @@ async def test_a_release_whose_caller_is_cancelled_goes_on() -> None:
     over = store.silence()
     task = asyncio.create_task(lease.release())
     await asyncio.sleep(0)  # until it waits for the release, which hangs
-    await cancelled(task)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     over.set()
     await soon(lambda: store.holder("n") is None)
 
@@ -227,20 +223,6 @@ async def test_a_block_is_cancelled_at_its_deadline_though_nobody_tells(looks: s
     ended.set()
     assert told.value.reason == ("unreachable" if looks == "lost" else "expired")
     assert held.read >= (6 if looks == "renewed" else 3)
-
-
-async def test_a_task_that_is_cancelled_while_it_waits_leaves_nothing_held(place: Place) -> None:
-    async with aio.lease(place.other().store, "n", ttl=LIVES) as held:
-        waits = threading.Event()
-        asked = aio.acquire(place.store, "n", ttl=LIVES, on_waiting=lambda _: waits.set())
-        task = asyncio.create_task(asked)
-        await soon(waits.is_set)
-        await cancelled(task)
-        with pytest.raises((asyncio.TimeoutError, TimeoutError)):
-            await asyncio.wait_for(asyncio.create_task(aio.acquire(place.store, "n", ttl=LIVES)), 0.001)
-        held.check()
-    async with aio.lease(place.store, "n", ttl=LIVES, wait=SOON):
-        pass
 
 
 def test_a_lease_whose_caller_has_given_up_is_released(url: str) -> None:
