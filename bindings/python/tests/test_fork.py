@@ -17,6 +17,7 @@ import fork_jobs
 import mopslock
 from fork_jobs import JUDGED, TAKEN
 from mopslock import aio
+from mopslock._own.base import Output
 from ways import LIVES, SOON, Place, ended, forked, later, program, thread, until
 
 pytestmark = [
@@ -145,6 +146,16 @@ def test_twenty_forks_under_load_hang_nowhere(place: Place) -> None:
         over.set()
         lease.check()
     assert errors == []
+
+
+def test_what_is_the_parents_alone_stays(tmp_path: Path) -> None:
+    """A child has copies of outputs whose files its parent still hands over."""
+    (tmp_path / "output").touch()
+    output = Output(tmp_path / "output", ours=True)
+    forked(output.drop)
+    assert output.read() == b""
+    output.drop()
+    assert output.read() is None
 
 
 # What Python makes of it.

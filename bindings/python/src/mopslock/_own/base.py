@@ -8,6 +8,7 @@ lock, on a thread of ours: it may not wait, and asks no store. It may command, s
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -59,7 +60,7 @@ class Output:
     """What work has left, in a file."""
 
     def __init__(self, path: Path, *, ours: bool) -> None:
-        self.path, self._ours = path, ours
+        self.path, self._of = path, os.getpid() if ours else 0  # a forked child has a copy of what is its parent's
 
     def read(self) -> bytes | None:
         """All of it, or None if that cannot be read."""
@@ -70,8 +71,8 @@ class Output:
 
     def drop(self) -> None:
         """Nobody wants it any more. A file of the user's stays."""
-        ours, self._ours = self._ours, False
-        if ours:
+        of, self._of = self._of, 0
+        if of == os.getpid():
             with contextlib.suppress(OSError):
                 self.path.unlink()
 
