@@ -37,9 +37,9 @@ def test_many_leases_cost_no_thread_each(place: Place) -> None:
     kinds = collections.Counter(thread.name for thread in threading.enumerate() if thread not in before)
     most: Any = {"mopslock-notifier": 1}
     if place.way == "own":
-        most |= {"mopslock-sleeper": 1, "mopslock-store": client.IN_FLIGHT + 4}  # four callers have asked, too
+        most |= {"mopslock-sleeper": 2, "mopslock-store": client.IN_FLIGHT + 4}  # four callers have asked, too
     else:
-        most |= {"mopslock-events": 1, "mopslock-store": 4}
+        most |= {"mopslock-keeper-in": 1, "mopslock-keeper-out": 1, "mopslock-store": 4}
     assert kinds == kinds & collections.Counter(most), kinds
     assert len(os.listdir("/proc/self/task")) - before_os <= 64 + 32, "64 requests by URL, and a runtime's few"
     for lease in leases:
@@ -162,8 +162,8 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt, daemon=True).start()
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-print("waits", flush=True)
 try:
+    print("waits", flush=True)
     Bell().wait(None)
 except KeyboardInterrupt:
     print("heard", flush=True)
