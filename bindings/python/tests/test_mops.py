@@ -381,27 +381,27 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("shim", [simple_shims.samethread_shim, simple_shims.subprocess_shim])
 def test_memoised_function_runs_under_our_lease(place: Path, shim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    acquire = ours._acquire
+    asked: list[tuple[str, str]] = []
+    settle = ours._settle
 
-    def noted(on: Any, uri: str, *rest: Any) -> Any:
-        asked.append(uri)
-        return acquire(on, uri, *rest)
+    def noted(on: Any, lease: Any, claim: Any, kind: str, *rest: Any, **more: Any) -> None:
+        asked.append((kind, lease.lease_dir_uri))
+        settle(on, lease, claim, kind, *rest, **more)
 
-    monkeypatch.setattr(ours, "_acquire", noted)
+    monkeypatch.setattr(ours, "_settle", noted)
     during = run(shim, place, "job")
     assert uuid.UUID(during["writer_id"]).version == 4
     assert during["expire_s"] == 88.0
     assert during["first_acquired_at"]
-    assert ("writer_name" in during) == (shim is simple_shims.samethread_shim), "a remote of ours has joined"
-    assert len(asked) == 1
-    after = record(asked[0])
+    remotes = ["accompany"] if shim is simple_shims.samethread_shim else []  # the other is a process of its own
+    assert [kind for kind, _ in asked] == ["acquire", *remotes]
+    after = record(asked[0][1])
     assert after["writer_id"] == during["writer_id"]
     assert after["released_at"]
     assert not _engine.engine().kept
     assert run(shim, place, "job") == during, "memoised"
     assert len((place / "job.ran").read_text().splitlines()) == 1
-    assert len(asked) == 1
+    assert len(asked) == 1 + len(remotes)
 
 
 @pytest.mark.usefixtures("installed")
