@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
@@ -329,6 +330,24 @@ print(list(keeper._current.keepers), flush=True)
         assert said(process) == "True ['n']"
         assert said(process) == "b'done' released"
         assert said(process) == "[True]"
+
+
+async def test_a_task_has_another_keeper_when_one_was_killed(tmp_path: Path) -> None:
+    """On a store of one's own. And a probe that cannot be deleted is left."""
+    store = Directory(tmp_path, keeper=True)
+    store.delete = mock.Mock(side_effect=OSError("not mine"))  # type: ignore[method-assign]
+    await mopslock.aio.acquire(store, "first", ttl=LIVES)
+    await asyncio.to_thread(kill, keeper._current.keepers[True])
+    async with mopslock.aio.lease(store, "n", ttl=LIVES) as lease:
+        lease.check()
+
+
+@pytest.mark.parametrize("raised", [SystemExit, asyncio.CancelledError])
+def test_a_store_that_cannot_be_tried_is_refused(raised: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it raises, on threads that nobody waits for."""
+    monkeypatch.setattr(Elsewhere, "put", mock.Mock(side_effect=raised))
+    with pytest.raises(mopslock.StoreError, match="cannot be opened in a keeper"):
+        mopslock.acquire(Elsewhere(), "n")
 
 
 class Elsewhere(mopslock.stores.Memory):

@@ -42,10 +42,10 @@ class Future(Generic[T]):
         return self._outcomes[0] is ours
 
     def run(self, do: Callable[[], T]) -> None:
-        """Gives it what do returns or raises."""
+        """Gives it what do returns or raises. On a thread of ours: what ends a caller's thread is the caller's."""
         try:
             self.settle(do())
-        except Exception as error:
+        except BaseException as error:
             self.settle(error)
 
     def cancel(self) -> bool:

@@ -104,7 +104,8 @@ def known_host(store: AnyStore) -> OwnHost | None:
     store = _one_url(store)
     with _hosts.lock:
         if not isinstance(store, str):
-            return _hosts.objects.get(id(store))
+            host = _hosts.objects.get(id(store))
+            return None if host is None or host.is_gone() else host
         found = _opened(_hosts.urls.get(store))
     return found[0] if found else None
 

@@ -102,15 +102,18 @@ class KeptClient(AnyClient):
         key, body = f"_mopslock/d/{uuid.uuid4()}", os.urandom(16)
         try:
             store.put(key, body)
-        except Exception as error:
+        except BaseException as error:
             class_, _, cause = looked_at(error)
             raise failed(f"{self.url} cannot be opened in a keeper", class_, cause) from cause
         try:
             asked = {"terms": [where, arguments], "probe": [key, body], "path": sys.path}
             self.answered(self.ask("open", environment=self.keeper.changed(), **asked), OPENING)
         finally:
-            if callable(delete := getattr(store, "delete", None)):
-                delete(key)
+            try:
+                if callable(delete := getattr(store, "delete", None)):
+                    delete(key)
+            except BaseException as error:  # it is left, and does no harm
+                log.warning("mopslock: %s: %s could not be deleted: %r", self.url, key, error)
 
     def ask(self, kind: str, **fields: Any) -> Future[Call]:
         """Asks the keeper something about this store."""
@@ -164,7 +167,7 @@ class KeptClient(AnyClient):
         def run() -> None:
             try:
                 made = do()
-            except Exception as error:
+            except BaseException as error:
                 done.settle(error)
             else:
                 if not done.settle(made):
@@ -191,6 +194,12 @@ class KeptClient(AnyClient):
         elif event["kind"] == "ended" and claim is not None and isinstance(output := claim.result(), Output):
             more = {"path": str(output.path)}
         self.keeper.say(self._number, {"mono": 0, "wall": 0, **event}, more)
+
+    def _begin(self, claim: Claim, command: Event, terms: Event) -> None:
+        if self._is_gone is not None:
+            claim.fail(self._is_gone)
+        else:
+            super()._begin(claim, command, terms)
 
     def _command(self, claim: Claim, command: Event) -> None:
         if self._is_gone is None:
