@@ -387,7 +387,6 @@ def test_a_keeper_in_python_imports_only_what_it_needs(tmp_path: Path) -> None:
 def test_a_stopped_keeper_is_left(kept: Keeper, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers that wait are told, and the next call has another."""
     monkeypatch.setattr(keeper, "LOOKING", 0.05)
-    monkeypatch.setattr(keeper, "HANGING", 0.3)
     mopslock.inspect(url, "n")  # from now on it looks so often
     os.kill(kept.pid, signal.SIGSTOP)
     with pytest.raises(mopslock.EngineFailed, match="has not answered"):
@@ -397,6 +396,23 @@ def test_a_stopped_keeper_is_left(kept: Keeper, url: str, monkeypatch: pytest.Mo
         pass
     os.kill(kept.pid, signal.SIGCONT)
     until(lambda: gone(kept.pid))
+
+
+def test_who_is_starved_takes_its_own_silence_for_no_keepers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks count from when the question is sent, and each answer ends that."""
+    monkeypatch.setattr(Keeper, "__init__", lambda _: None)
+    starved, posted = Keeper(), list[Any]()  # type: ignore[call-arg]
+    starved._stores, starved._asked, starved._silent = {1: mock.Mock()}, False, -1
+    monkeypatch.setattr(starved, "post", posted.append)
+    monkeypatch.setattr(starved, "say", lambda *_: None)
+    for _ in range(10 * keeper.HANGING):
+        assert starved._still_answers()
+    (send,) = posted
+    send()
+    for _ in range(keeper.HANGING - 1):
+        assert starved._still_answers()
+    with pytest.raises(TimeoutError):
+        starved._still_answers()
 
 
 def test_a_write_that_is_not_answered_may_be_written(kept: Keeper, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

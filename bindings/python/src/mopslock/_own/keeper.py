@@ -29,7 +29,6 @@ import sys
 import sysconfig
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -57,9 +56,9 @@ WORDS = 1 << 20
 STARTING = 20.0
 """Seconds that a keeper may take to begin, on a machine that is busy."""
 
-LOOKING, HANGING = 2.0, 7.0
-"""Seconds of silence after which it is looked whether the keeper answers and the socket is still our own, and after
-which a keeper that does not answer is left."""
+LOOKING, HANGING = 2.0, 4
+"""Seconds of silence after which it is looked whether the keeper answers and the socket is still our own, and how often
+in turn for one that does not answer to be left. In looks, since this process may itself be stopped, or starved."""
 
 Call = dict[str, Any]
 
@@ -158,7 +157,8 @@ class Keeper:
         self._unpacker = msgpack.Unpacker(max_buffer_size=0)
         self._socket: socket.socket | None = None
         self._stderr = -1
-        self._asked_at = 0.0  # time.monotonic() at which it was asked whether it answers; 0: it was not
+        self._asked = False  # whether it answers
+        self._silent = -1  # looks since that was sent, in which it said nothing; -1: it was not sent
         try:
             self._start()
         except BaseException:
@@ -355,7 +355,7 @@ class Keeper:
         if ours.fileno() not in ready:
             return False
         piece = ours.recv(1 << 16)
-        self._asked_at = 0.0  # whatever it says, it answers
+        self._asked, self._silent = False, -1  # whatever it says, it answers
         self._unpacker.feed(piece)
         with self.lock:
             for number, message, *more in self._unpacker:
@@ -365,14 +365,18 @@ class Keeper:
     def _still_answers(self) -> bool:
         """One that is stopped, or hangs, is left: nobody would hear of a loss, and callers wait. When it goes on it
         finds that its messages have ended."""
-        now = time.monotonic()
-        if not self._stores or not self._asked_at:
-            self._asked_at = now if self._stores else 0.0
-            if self._stores:
-                self.post(lambda: self.say(0, {"kind": "ping"}))
-        elif now - self._asked_at >= HANGING:
-            raise TimeoutError(f"it has not answered for {HANGING:g} s")
+        if self._silent >= 0:
+            self._silent += 1
+            if self._silent >= HANGING:
+                raise TimeoutError(f"it has not answered for {HANGING * LOOKING:g} s")
+        elif self._stores and not self._asked:
+            self._asked = True
+            self.post(self._ask_whether_it_answers)
         return True
+
+    def _ask_whether_it_answers(self) -> None:
+        self.say(0, {"kind": "ping"})
+        self._silent = 0
 
     def _end(self, error: BaseException | None) -> None:
         """The keeper has ended, or cannot be reached any more. Once."""
