@@ -280,6 +280,39 @@ def test_the_end_of_a_lease_ends_a_function(place: Place) -> None:
         assert isinstance(work.exception(SOON), mopslock.LeaseEnded)
 
 
+def test_a_function_runs_to_its_end_where_the_system_gives_no_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError("no more descriptors")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
+    assert mopslock.process(int, Memory(), "n", args=("7",)) == 7
+
+
+@pytest.mark.parametrize("call", ["run", "process"])
+def test_a_failure_of_ours_ends_the_work_before_the_release(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the work any more, and the next holder may do it."""
+    store, read = FakeStore(), threading.Event()
+
+    def fail(*_: object) -> None:
+        assert read.wait(SOON)
+        raise TypeError("a bug")
+
+    monkeypatch.setattr(_run, "_said", fail)
+    monkeypatch.setattr(subprocess.Popen, "communicate", fail)
+
+    def work(out: int) -> Any:
+        if call == "run":
+            return mopslock.run(["sh", "-c", "echo begun; exec sleep 1000"], store, "n", stdout=out, ttl=LIVES)
+        code = f"out = open('/proc/{os.getpid()}/fd/{out}', 'w')\nprint('begun', file=out, flush=True)\n"
+        return mopslock.process(exec, store, "n", args=(f"{code}__import__('signal').pause()",), ttl=LIVES)
+
+    with begun(work) as (out, working):
+        read.set()
+        assert isinstance(working.exception(SOON), TypeError)
+        assert out.read() == ""
+        assert mopslock.inspect(store, "n").state == "released"
+
+
 def test_renewals_that_fail_end_a_command_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
     monkeypatch.setattr(_run, "LONGEST_PAUSE", _run.LOOK)

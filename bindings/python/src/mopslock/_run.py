@@ -16,6 +16,7 @@ knows what to end.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import pickle
 import signal
@@ -25,8 +26,8 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 GRACE = 10 * SECOND  # from SIGTERM to SIGKILL by default; a third of the TTL if that is less
 MARGIN = 10  # the TTL by the margin, by default
@@ -289,16 +291,31 @@ class Work(ABC, Generic[T]):
 
     @abstractmethod
     def _carry(self, told: Mapping[str, str]) -> T:
-        """Begins it, says its pid, waits for its end by _attend, and returns its result."""
+        """Begins it, says its pid by _running, waits for its end by _attend, and returns its result."""
 
-    def _attend(self, pid: int) -> None:
-        """Waits for its end, and leaves the zombie until nobody signals its group: so long no other group can have its
-        number. Where there is no waitid, it has been reaped by then."""
+    @contextmanager
+    def _running(self, pid: int) -> Iterator[None]:
+        """Says its pid. A failure of ours meanwhile kills its group: the lease is released next."""
+        self.pid.settle(pid)
+        try:
+            yield
+        except BaseException:
+            if not self.ended.done():
+                self.signal(signal.SIGKILL)
+            raise
+
+    def _attend(self, pid: int, reap: Callable[[], R]) -> R:
+        """Waits for its end, and reaps it once nobody signals its group: so long no other group can have its number.
+        Where there is no waitid, it is reaped at once."""
         if hasattr(os, "waitid"):
             with suppress(ChildProcessError):  # others in this process have reaped it
                 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
             self.ended.settle(None)
             self.over.wait()
+        try:
+            return reap()
+        finally:
+            self.ended.settle(None)
 
     def result(self, timeout: float | None) -> T:
         """What it has returned or raised; or that its timeout is over."""
@@ -345,9 +362,9 @@ class Command(Work["subprocess.CompletedProcess[Any]"]):
             if number := refusal.read():
                 with process:
                     raise OSError(int(number), os.strerror(int(number)), self._args[0])
-        self.pid.settle(process.pid)
         process.attend = self._attend
-        out, err = process.communicate(self._given)
+        with process, self._running(process.pid):
+            out, err = process.communicate(self._given)
         return subprocess.CompletedProcess(self._args, process.returncode, out, err)
 
     def result(self, timeout: float | None) -> subprocess.CompletedProcess[Any]:
@@ -358,12 +375,12 @@ class Command(Work["subprocess.CompletedProcess[Any]"]):
 
 
 class _Popen(subprocess.Popen[Any]):
-    attend: Callable[[int], object] = id
+    attend: Callable[[int, Callable[[], int]], int] | None = None  # once it runs
 
     def wait(self, timeout: float | None = None) -> int:
         """communicate calls it when the pipes have ended."""
-        self.attend(self.pid)
-        return super().wait(timeout)
+        reap = functools.partial(super().wait, timeout)
+        return self.attend(self.pid, reap) if self.attend is not None and self.returncode is None else reap()
 
 
 GUARDED = sys.platform == "linux" and not getattr(sys, "frozen", False)
@@ -403,10 +420,11 @@ class Function(Work[T]):
                 child = context.Process(target=_call, args=(send, os.getpid(), dict(told), self._function))
                 child.start()
             assert child.pid is not None
-            self.pid.settle(child.pid)
-            said = _said(receive, child)
-            self._attend(child.pid)
-            child.join()
+            try:
+                with self._running(child.pid):
+                    said = _said(receive, child)
+            finally:
+                self._attend(child.pid, child.join)
         if said is None:
             raise RuntimeError(f"mopslock: the process has ended without a result, with exit code {child.exitcode}")
         value, error, remote = said
@@ -419,7 +437,9 @@ def _said(receive: Connection, child: Any) -> Any:
     """What a process has returned or raised. Its own children may have its end of the pipe: they are not waited for."""
     from multiprocessing.connection import wait  # noqa: PLC0415 - as above
 
-    ended = os.pidfd_open(child.pid) if hasattr(os, "pidfd_open") else None
+    ended = None
+    with suppress(AttributeError, OSError):  # the system has none, or no more
+        ended = os.pidfd_open(child.pid)
     try:
         wait([receive, child.sentinel if ended is None else ended])
     finally:
