@@ -217,6 +217,23 @@ def test_remote_does_not_bring_a_released_lease_back(fleet: Fleet, caplog: pytes
     assert len([entry for entry in caplog.records if entry.levelno >= logging.ERROR]) == 1, "the remote's alone"
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.015])
+def test_nothing_renews_on_of_a_maintenance_that_began_again(fleet: Fleet, pause: float) -> None:
+    """Its claim is lost while its keeper joins, or once it has joined: the next one joins there, too."""
+    lease, away, keeper = acquired(), fleet.process(), fleet.world.host()
+    away.keeps = lambda _: (keeper, "n")  # type: ignore[method-assign, assignment, return-value]
+    remote = fleet.as_of(away, lambda: mops.make_remote_lease_writer(URI, lease.writer_id))
+    stop = fleet.as_of(away, lambda: mops.add_lease_to_maintenance_daemon(remote))
+    fleet.world.run(pause)
+    stop.begin()
+    fleet.world.run(200)
+    assert age(fleet) <= THIRD + 1
+    fleet.as_of(away, stop)
+    fleet.world.store.asked()
+    fleet.world.run(400)
+    assert fleet.world.store.asked() == []
+
+
 def test_a_blocking_caller_waits_so_long_and_for_a_release(fleet: Fleet) -> None:
     release = mops.add_lease_to_maintenance_daemon(acquired())
     away, began = fleet.process(), fleet.world.clock.now

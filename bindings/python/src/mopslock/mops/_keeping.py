@@ -91,9 +91,17 @@ class OwnReleaser(Releaser):
         self.on.submit(self._to_keeper)
 
     def _keep(self, claim: Claim) -> None:
-        self._kept_by = claim
+        """It leaves what has kept the lease before."""
+        before, self._kept_by = self._kept_by, claim
+        if before is not None:
+            before.maintained = False
+            before.leave()
+            self._note_left(before.over)
         claim.maintained = True
         claim.when_ended(lambda failure: self._ended(claim, failure))
+
+    def _note_left(self, over: Future[None]) -> None:
+        self._left = [*(other for other in self._left if not other.done()), over]
 
     def _to_keeper(self) -> None:
         """A keeper joins, which no GIL can stop, and when it has written the claim here is left."""
@@ -101,22 +109,19 @@ class OwnReleaser(Releaser):
         with self.lock:
             if kept is None or self.stopped or self._kept_by is None:
                 return
+            if self._joining is not None:  # since before the one here was lost, and begun again
+                self._note_left(self._joining.finish())
             joined = self._joining = self.lease.join(self.on, kept)
             joined.settled.add_done_callback(lambda _: self.on.submit(lambda: self._handed_over(joined)))
 
     def _handed_over(self, joined: Claim) -> None:
         with self.lock:
             if self.stopped or joined is not self._joining:
-                return  # the end leaves it
+                return  # the end, or the next to join, leaves it
             self._joining = None
             if joined.failure() is not None:
                 return  # the one here goes on, and says why
-            here = self._kept_by
             self._keep(joined)
-            if here is not None:
-                here.maintained = False
-                here.leave()
-                self._left.append(here.over)
 
     def _ended(self, claim: Claim, failure: errors.MopslockError) -> None:
         """On the notifier's thread. A lease is given up only if another has taken or released it."""
