@@ -12,7 +12,7 @@ from mopslock import errors
 from mopslock._own import client
 from mopslock._own.claims import Lease, Look, Permit
 from mopslock._own.client import Client
-from mopslock._own.clock import System
+from mopslock._own.clock import Clock, System
 from mopslock._own.host import OwnHost
 from mopslock._own.threads import Lane, Sleeper
 from mopslock._units import FOREVER, SECOND
@@ -285,7 +285,9 @@ class AtOnce:
     def soon(self, job: Do) -> None:
         job()
 
-    def expect(self, _: object) -> None: ...  # nothing is awaited here
+    def expect(self, waits: Client) -> None:
+        """Notes it as a sleeper does, and waits for nothing."""
+        waits.expected = waits.due()
 
     def lane(self, *, transfer: bool) -> Lane:
         return self._lanes[transfer]
@@ -302,6 +304,41 @@ def test_the_callers_future_has_the_lease_however_soon_it_is_held(monkeypatch: p
     assert [type(one) for one in (lease, joined, permit)] == [Lease, Lease, Permit]
     host.set_limit("p", 3, SECOND)
     host.close(SECOND)
+
+
+class Wakes:
+    """A core's client that asks for nothing but to be woken, so many nanoseconds later each time."""
+
+    def __init__(self, clock: Clock, *after: int) -> None:
+        self.clock, self.after = clock, list(after)
+        self.stepped: list[int] = []
+
+    def step(self, _: object) -> list[dict[str, object]]:
+        self.stepped.append(self.clock.mono())
+        return [{"kind": "wake", "at_ns": self.clock.mono() + self.after.pop(0)}]
+
+    def drop(self) -> None: ...
+
+
+def test_who_naps_goes_on_until_the_sleeper_is_told_of_the_next_moment(world: World) -> None:
+    """Otherwise nobody steps a client again whose moments come in quick succession. It hears others meanwhile."""
+    clock, near, far = world.clock, client.NAP // 2, 60 * SECOND
+    stepped = Client(Memory(), clock, AtOnce())
+    wakes, begin, heard = Wakes(clock, near, near, near, far), clock.now, list[int]()
+    stepped._machine = wakes  # type: ignore[assignment]
+
+    def sleep(ns: int) -> None:
+        clock.now += ns
+        assert not stepped._stepping.locked()
+        stepped._called = True  # a thread is on its way, and this one is here first
+        stepped.post(lambda: heard.append(clock.now))
+
+    clock.sleep = sleep  # type: ignore[method-assign]
+    stepped.post(lambda: stepped._step(client.WOKE))
+    assert wakes.stepped == [begin + number * near for number in range(4)]
+    assert heard == wakes.stepped[1:]
+    assert stepped.expected == begin + 3 * near + far
+    assert clock.now == begin + 3 * near
 
 
 # Stores that fail, hang, or have nonsense in them.

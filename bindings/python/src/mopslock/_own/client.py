@@ -225,13 +225,15 @@ class Client(AnyClient):
         return asked[0] if asked else None
 
     def nap(self) -> Request | None:
-        """Waits the moment until the client is due, if it is no longer than that."""
-        if not self._naps():
-            return None
-        self._napping = True
-        self.clock.sleep(max(0, self._wake - self.clock.mono()))
-        self._napping = False
-        return self.news()
+        """Waits the moment until the client is due, and again, until that is later: the sleeper was told of no moment
+        so near. Others may bring news meanwhile."""
+        request = None
+        while request is None and self._naps():
+            self._napping = True
+            self.clock.sleep(max(0, self._wake - self.clock.mono()))
+            self._napping = False
+            request = self.news()
+        return request
 
     def _naps(self) -> bool:
         return self.threads.naps and not self._napping and self._wake - self.clock.mono() <= NAP
