@@ -86,6 +86,7 @@ LOOKED_AT: dict[str, dict[str, Any]] = {
     "response": {"response": property(refuse)}, "retry_after": {"retry_after": property(refuse)},
     "overflow": {"retry_after": property(late)}, "headers": {"response": type("", (), {"headers": property(refuse)})()},
     "status": {"status_code": property(refuse)}, "class": {"__class__": property(refuse)}, "str": {"__str__": refuse},
+    "bool": {"__bool__": refuse}, "false": {"__len__": lambda _: 0},
     "repr": {"__repr__": refuse}, "getattribute": {"__getattribute__": refuse}, "errno": {"errno": property(refuse)},
 }  # fmt: skip
 
@@ -104,7 +105,9 @@ def answers_all_the_same(bad: type[BaseException]) -> None:
     host, lives = world.host(), world.lease(name="lives")
     refused = host.begin_acquire("n", Terms(), FOREVER, None)
     world.store.fail(error)
-    assert isinstance(world.error(refused), mopslock.StoreError)
+    failed = world.error(refused)
+    assert isinstance(failed, mopslock.StoreError)
+    assert failed.__cause__ is not None
     for lane in host.client.threads._lanes:  # type: ignore[attr-defined]
         assert not lane._asking
         assert not lane._held_back

@@ -153,7 +153,7 @@ class Asked(Claim):
     def refusal(self, action: Action) -> MopslockError:
         """Why nothing was acquired."""
         reason, class_ = reason_of(action), action.get("class", "")
-        cause = self.cause or (self.client.cause if class_ else None)
+        cause = self.client.cause if self.cause is None and class_ else self.cause
         if reason == "cancelled" and self.client.closing:
             return _texts.closed()
         if reason == "terms":

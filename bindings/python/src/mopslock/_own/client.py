@@ -298,9 +298,11 @@ class Client(AnyClient):
             answer = unknown(action)
         self.meter.answered(action, answer)
         claim = self.claims.get(action.get("claim", 0))
-        self.cause = error or self.cause
+        if error is not None:  # and not whether it is true: that is code of the user's
+            self.cause = error
+            if claim is not None:
+                claim.cause = error
         if claim is not None:
-            claim.cause = error or claim.cause
             claim.answered(action, answer)
         if not self._under_way:
             self._limit = NEVER
