@@ -222,7 +222,11 @@ def give_back(held: Any) -> None:
         asyncio.run(ended)
 
 
-@pytest.mark.parametrize("kind", ASKS)
+RELEASED = [*(("own", kind) for kind in ASKS), ("url", "lease"), ("url", "permit")]
+"""By URL alone what carries a command is another one, which is the same for all."""
+
+
+@pytest.mark.parametrize(("store", "kind"), RELEASED, indirect=["store"])
 @pytest.mark.parametrize("twice", [False, True])
 def test_an_interrupted_release_goes_on(kind: str, twice: bool, store: Any) -> None:
     """The object lives on, so no finalizer helps. It does if the first interrupt has come already: then nothing around
