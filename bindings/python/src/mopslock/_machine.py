@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgpack
 
-from . import _native, _wasm
+from . import _native
 from .errors import BadArgument, EngineFailed, WeightExceedsLimit
 
 VARIABLE = "MOPSLOCK_ENGINE"
@@ -37,6 +37,8 @@ def engine() -> Engine:
         raise EngineFailed(f"mopslock: {VARIABLE}={asked}: must be native (libmopslock-core) or wasm (wasmtime)")
     if asked == "native" or (not asked and _native.library_path().exists()):
         return _native.Native()
+    from . import _wasm  # noqa: PLC0415 - only who has this engine pays for it
+
     if asked or (_native.folder() / _wasm.MODULE).exists():
         return _wasm.Guest()
     raise EngineFailed(
