@@ -88,6 +88,7 @@ class Claim:
         __slots__ = ()
 
     client: AnyClient
+    name: str
     number: int  # from when it is begun
     cause: BaseException | None  # what the store raised last
     answers = False  # it wants to hear of answers, which a keeper tells only then

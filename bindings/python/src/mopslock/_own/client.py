@@ -332,7 +332,8 @@ class Client(AnyClient):
                 elif kind == "unwatch":
                     self._watches.end(action["key"])
                 else:
-                    self._watches.hear(action, getattr(self.claims.get(action.get("claim", 0)), "name", ""))
+                    claim = self.claims.get(action.get("claim", 0))
+                    self._watches.hear(action, claim.name if claim is not None else "")
                     self._tell(action)
 
     def _abandon(self, number: int) -> None:

@@ -44,8 +44,8 @@ class Served(Claim):
 
     client: ServedClient
 
-    def __init__(self, client: ServedClient, kind: str, slot: int, answers: bool) -> None:
-        self.client, self.kind, self.slot, self.answers = client, kind, slot, answers
+    def __init__(self, client: ServedClient, kind: str, name: str, slot: int, answers: bool) -> None:
+        self.client, self.kind, self.name, self.slot, self.answers = client, kind, name, slot, answers
         self.cause: BaseException | None = None
         self.path = ""  # of the output of work
         self.own = False
@@ -95,9 +95,10 @@ class ServedClient(Client):
         if event["kind"] == "close":
             self._close()
         elif "terms" in event:
-            claim = Served(self, event["kind"], more.get("slot", 0), more.get("answers", False))
+            terms = event["terms"]
+            claim = Served(self, event["kind"], terms.get("name", ""), more.get("slot", 0), more.get("answers", False))
             claim.number, self.claims[number] = number, claim
-            self.meter.asked(number, event, event["terms"])
+            self.meter.asked(number, event, terms)
             try:
                 self._step(event)
             except MopslockError as error:
