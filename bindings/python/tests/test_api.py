@@ -232,6 +232,16 @@ def test_what_cannot_be_so_is_refused_at_once_and_named(url: str) -> None:
     for what, value in BAD:
         with pytest.raises(mopslock.BadArgument, match=f"^mopslock: {what} "):
             mopslock.lease(url, "n", **{what: value}, protocol="lastwriter")
+    nowhere = "nowhere://bucket"  # which is an error of its own, once it is opened
+    for call, what in (
+        (lambda: mopslock.break_lease(nowhere, "n", why=7), "why 7"),  # type: ignore[arg-type]
+        (lambda: mopslock.break_lease(nowhere, "n", "stuck", holder="\0"), "holder "),
+        (lambda: mopslock.set_limit(nowhere, "n", 0), "limit 0"),
+        (lambda: mopslock.inspect(nowhere, "n", timeout=-1), "timeout -1"),
+        (lambda: mopslock.ls(nowhere, timeout=-1), "timeout -1"),
+    ):  # fmt: skip
+        with pytest.raises(mopslock.BadArgument, match=f"^mopslock: {what}"):
+            call()
     with pytest.raises(mopslock.BadArgument, match="ttl 0: only strict has leases without a TTL"):
         mopslock.lease(url, "n", ttl=0)
     with pytest.raises(mopslock.BadArgument, match="margin 0: must be above 0"):

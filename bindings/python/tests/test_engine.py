@@ -263,6 +263,13 @@ def test_without_a_place_to_keep_it_each_process_compiles(
     assert f"It is kept as {kept(tmp_path)}" in caplog.text
 
 
+def test_a_cache_on_a_drive_that_is_not_there_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    assert _code_cache.read("n") is None
+    with pytest.raises(FileNotFoundError):
+        _code_cache.keep("n", b"")
+
+
 # How it works, and fails.
 
 

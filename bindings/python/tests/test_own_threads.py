@@ -235,3 +235,4 @@ def test_callbacks_come_in_order_on_one_thread_and_what_they_raise_is_logged(
     assert [number for number, _ in told] == list(range(10))
     assert len({thread for _, thread in told} | {threading.get_ident()}) == 2
     assert ["a callback failed" in record.message for record in caplog.records] == [True, True]
+    assert {record.filename for record in caplog.records} == {"_workers.py"}, "a line of the log says where it is from"

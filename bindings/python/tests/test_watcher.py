@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from pathlib import Path
@@ -54,13 +55,20 @@ def test_where_nothing_can_be_watched_that_is_said(tmp_path: Path, monkeypatch: 
 
 def test_the_thread_ends_when_it_has_nothing_to_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_watcher, "IDLE", 0.0)
-    store = stores.Directory(tmp_path)
+    store, unregistered, forget = stores.Directory(tmp_path), list[bool](), atexit.unregister
+
+    def unregister(end: Any) -> None:
+        unregistered.append(store._watcher._thread is threading.current_thread())
+        forget(end)
+
+    monkeypatch.setattr(atexit, "unregister", unregister)
     assert store.watch
     for _ in range(2):
         stop = store.watch("n/k", lambda: None)
         assert store._watcher._thread
         stop()
         until(lambda: store._watcher._thread is None)
+    assert unregistered == [True] * 2, "before another thread can begin, whose end would be forgotten"
 
 
 def test_who_waits_is_told_across_processes_and_ends_well(tmp_path: Path) -> None:

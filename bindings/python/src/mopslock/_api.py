@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
-from . import _inside
+from . import _inside, _texts
 from ._caller import run
 from ._duration import Duration, nanoseconds
 from ._frames import brief
@@ -156,12 +156,14 @@ def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:
 
     StoreError: the store could not be read within ``timeout`` seconds.
     """
-    return host_of(store).inspect(name, nanoseconds("timeout", timeout))
+    timeout_ns = nanoseconds("timeout", timeout)
+    return host_of(store).inspect(name, timeout_ns)
 
 
 def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> Iterator[Status]:
     """Every lease whose name begins with ``prefix``, in the order of the names; ``timeout`` seconds for all of them."""
-    return host_of(store).list(prefix, nanoseconds("timeout", timeout))
+    timeout_ns = nanoseconds("timeout", timeout)
+    return host_of(store).list(prefix, timeout_ns)
 
 
 def break_lease(
@@ -185,6 +187,8 @@ def break_lease(
     """
     Terms(protocol=protocol).check()
     timeout_ns = nanoseconds("timeout", timeout)
+    for what, text in (("holder", holder), ("why", why)):
+        _texts.encode(what, text)
     return host_of(store).break_lease(name, timeout_ns, protocol=protocol, holder=holder, why=why, now=now)
 
 
@@ -252,7 +256,8 @@ def set_limit(store: AnyStore, name: str, limit: int | None, *, timeout: Duratio
     Unreachable: the store has not confirmed within ``timeout`` seconds, and may have the limit or not.
     Incompatible: the store does not honour create-if-absent, or the name is a lease's.
     """
-    host_of(store).set_limit(name, limit_of(limit), nanoseconds("timeout", timeout))
+    limit, timeout_ns = limit_of(limit), nanoseconds("timeout", timeout)
+    host_of(store).set_limit(name, limit, timeout_ns)
 
 
 class Permitting(ThreadAcquiring[Permit]):

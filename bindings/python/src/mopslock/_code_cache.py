@@ -58,7 +58,9 @@ def _folder() -> Path:
     cache = _users_cache()
     if not cache.is_absolute():
         raise FileNotFoundError("this user has no cache directory")
-    above = next(path for path in (cache, *cache.parents) if path.exists())
+    above = next((path for path in (cache, *cache.parents) if path.exists()), None)
+    if above is None:  # as on a drive that is not there
+        raise FileNotFoundError(f"{cache} has no root")
     if hasattr(os, "geteuid") and os.geteuid() == 0 and above.stat().st_uid != 0:
         raise PermissionError(f"{above} is another user's, and root leaves nothing there")
     own = cache / "mopslock" / "wasmtime"

@@ -105,16 +105,19 @@ class Watcher:
                     if keys:
                         busy = time.monotonic()
                     elif time.monotonic() - busy > IDLE:
-                        self._thread = None
-                        return
+                        return self._forget_thread()
                 events.begin([key for key in keys if not key.begun.done()], keys)
                 events.wait(keys, STEP if keys else TURN)
         finally:
-            atexit.unregister(self._end)
             events.close()
             with self._lock:
                 if self._thread is threading.current_thread():
-                    self._thread = None
+                    self._forget_thread()
+
+    def _forget_thread(self) -> None:
+        """Under the lock: the next thread registers the end anew."""
+        atexit.unregister(self._end)
+        self._thread = None
 
 
 class _Events:
