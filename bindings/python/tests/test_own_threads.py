@@ -153,7 +153,6 @@ def test_a_renewal_is_made_by_the_thread_that_finds_it_due() -> None:
 
 def test_no_more_workers_than_the_bound_and_none_that_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too much waits for its turn, and gets it. One that hangs keeps neither others nor the process."""
-    monkeypatch.setattr(_workers, "HUNG", SOON)
     workers, go_on = Workers(3), threading.Event()
     began, done, seen, counts = threading.Semaphore(0), threading.Semaphore(0), set[threading.Thread](), list[int]()
 
@@ -178,33 +177,6 @@ def test_no_more_workers_than_the_bound_and_none_that_has_nothing_to_do(monkeypa
     assert (max(counts), workers._count, workers._waiting) == (3, 0, 0)
     workers.submit(done.release)
     assert done.acquire(timeout=SOON)
-
-
-def test_jobs_that_hang_keep_no_other_waiting_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_workers, "HUNG", 0.001)
-    workers, most, go_on = Workers(3), 3 * _workers.MOST_HUNG, threading.Event()
-    began, done = threading.Semaphore(0), threading.Semaphore(0)
-
-    def hang() -> None:
-        began.release()
-        assert go_on.wait(SOON)
-        done.release()
-
-    for _ in range(most - 1):
-        workers.submit(hang)
-    for _ in range(most - 1):
-        assert began.acquire(timeout=SOON)
-    workers.submit(done.release)
-    assert done.acquire(timeout=SOON)
-    for _ in range(5):
-        workers.submit(hang)
-    assert began.acquire(timeout=SOON)
-    until(lambda: workers._relief is not None)
-    assert workers._count == most
-    go_on.set()
-    for _ in range(most + 4):
-        assert done.acquire(timeout=SOON)
-    until(lambda: workers._relief is None)
 
 
 def test_no_work_is_lost_while_workers_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,20 +4,16 @@ delay a renewal."""
 from __future__ import annotations
 
 import _thread
-import functools
 import os
 import queue
 import threading
-import time
 from collections.abc import Callable
 
 from ._log import log
 
 Do = Callable[[], object]
 
-MOST_THREADS = 256  # workers of all stores together, without those that hang
-HUNG = 1.0  # seconds after which a job is no longer waited for: its store hangs, which must not use up the workers
-MOST_HUNG = 8  # so many times as many workers are the most of all, with those that hang
+MOST_THREADS = 2048  # workers of all stores together: those that hang at 60 stores leave room for others
 IDLE = 10.0  # seconds after which a thread that has nothing to do ends
 
 
@@ -57,8 +53,6 @@ class Workers:
         self._waiting = 0  # workers that will take them
         self._barred = False  # no thread could be begun, as when the interpreter is ending
         self._count = 0
-        self._busy: dict[int, float] = {}  # since when, by thread
-        self._relief: threading.Thread | None = None  # looks again, while jobs wait for those that may hang
 
     def submit(self, job: Do) -> None:
         """Has job run on some worker; what it raises is logged. It is queued by one call: a caller that is interrupted
@@ -70,28 +64,9 @@ class Workers:
     def _has_enough(self) -> bool:
         """Begins a thread if more jobs are queued than wait for one."""
         with self._lock:
-            if self._jobs.qsize() > self._waiting:
-                if self._has_room():
-                    begin_thread(self._run, "mopslock-store", self._note)
-                elif self._relief is None:
-                    begin_thread(self._relieve, "mopslock-store", functools.partial(setattr, self, "_relief"))
+            if self._jobs.qsize() > self._waiting and self._count < self._most:
+                begin_thread(self._run, "mopslock-store", self._note)
             return self._jobs.qsize() <= self._waiting or (self._count > 0 and not self._barred)
-
-    def _has_room(self) -> bool:
-        if self._count < self._most:
-            return True
-        before = time.monotonic() - HUNG
-        hung = sum(since < before for since in self._busy.values())
-        return self._count < min(self._most + hung, self._most * MOST_HUNG)
-
-    def _relieve(self) -> None:
-        while True:
-            time.sleep(HUNG)
-            with self._lock:
-                if self._jobs.qsize() <= self._waiting:
-                    self._relief = None
-                    return
-            self._has_enough()
 
     def _note(self, thread: threading.Thread | None) -> None:
         self._barred = thread is None
@@ -112,7 +87,6 @@ class Workers:
                     return
             with self._lock:
                 self._waiting -= 1
-                self._busy[threading.get_ident()] = time.monotonic()
             self._has_enough()  # while this one waited it was counted for a job that came later
             try:
                 job()
@@ -121,7 +95,6 @@ class Workers:
             del job  # and what it holds, while this thread waits
             with self._lock:
                 self._waiting += 1
-                del self._busy[threading.get_ident()]
 
 
 class Notifier:
