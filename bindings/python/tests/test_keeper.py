@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,14 +19,11 @@ import pytest
 
 import mopslock
 from mopslock import _hosts
-from mopslock._own import keeper, serving
+from mopslock._own import keeper
 from mopslock._own.keeper import WORDS, Belief, Keeper, Word
 from mopslock._own.kept import KeptClient
-from mopslock._units import FOREVER
 from mopslock.stores import Directory
-from mopslock.terms import Terms
 from ways import LIVES, NOTICES, SOON, forked, program, said, until
-from world import TTL, FakeStore, World
 
 PROTOCOLS_OPEN = True
 """Where nothing is said, auto."""
@@ -74,7 +71,7 @@ def test_it_is_no_child_of_ours_and_ignores_what_a_terminal_sends(python: bool) 
 
 HOLDS = """
 lease = mopslock.acquire({url!r}, "n", ttl={ttl}, protocol="strict")
-from mopslock._own import keeper, serving
+from mopslock._own import keeper
 print(keeper._current.keepers[False].pid, lease.fencing_token, flush=True)
 """
 
@@ -305,52 +302,6 @@ def test_the_words_of_tenures() -> None:
     assert belief.take() == 0
 
 
-class Heard(serving.Parent):
-    """The other side's parent, in this process, and what it was told."""
-
-    def __init__(self) -> None:
-        belief = Belief()
-        super().__init__(belief.fd)
-        os.close(belief.fd)
-        self.heard: list[Mapping[str, Any]] = []
-
-    def say(self, store: int, message: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> None:
-        self.heard.append(message)
-
-
-def served(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Mapping[str, Any]]]:
-    """The other side of a keeper over the world's store. It is given commands, and returns what it was told since."""
-    monkeypatch.setattr(serving, "System", lambda: world.clock)
-    monkeypatch.setattr(serving, "threads", world.share)
-    parent = Heard()
-    client = serving.ServedClient(parent, 1, world.store)
-
-    def give(kind: str, claim: int, name: str, slot: int = 0, **more: Any) -> list[Mapping[str, Any]]:
-        given = Terms(protocol="strict", ttl=TTL, **more).asked(name)
-        event = {"kind": kind, "wait_ns": FOREVER, "claim": claim, "terms": {k: v for k, v in given.items() if v}}
-        client.post(lambda: client.take(event, {"slot": slot}))
-        world.run(30)
-        heard, parent.heard = parent.heard, []
-        return heard
-
-    return give
-
-
-def test_a_keeper_in_python_watches_what_its_parent_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a hand-over takes a poll."""
-    world, watched = World(FakeStore()), set[str]()
-
-    def watch(key: str, _: Callable[[], None]) -> Callable[[], None]:
-        watched.add(key)
-        return lambda: watched.remove(key)
-
-    world.store.watch = watch  # type: ignore[attr-defined]
-    world.lease(name="n", terms=Terms(protocol="strict"))
-    heard = served(world, monkeypatch)("acquire", 1, "n")
-    assert heard[-1]["kind"] == "waiting"
-    assert [key.partition("/")[0] for key in watched] == ["n"]
-
-
 def test_a_forked_child_has_a_keeper_of_its_own(kept: Keeper, url: str) -> None:
     def child() -> list[object]:
         with mopslock.lease(url, "m", ttl=LIVES):
@@ -372,7 +323,7 @@ with mopslock.lease(store, "n", ttl={ttl}, protocol="strict") as lease:
     lease.check()
     print(mopslock.inspect(store, "n").held, [status.name for status in mopslock.ls(store)], flush=True)
 print(mopslock.invoke(store, "w", lambda work: b"done").read(), mopslock.inspect(store, "n").state, flush=True)
-from mopslock._own import keeper, serving
+from mopslock._own import keeper
 print(list(keeper._current.keepers), flush=True)
 """
     with program(code.format(root=str(tmp_path / "store"), ttl=NOTICES)) as process:

@@ -22,12 +22,15 @@ import msgpack
 
 from .._metrics import registry
 from ..errors import BadArgument, Closed, MopslockError
-from .base import FAULTS, Begun, Claim, Deadline
+from .base import FAULTS, Begun, Claim
 from .client import Client
 from .clock import System
 from .keeper import MESSAGES
 from .threads import shared, threads
 from .verbs import BYTES, ENDS, READS, RESULTS, Action, Event, keys, looked_at, opened
+
+OVER = ENDS | {"found", "absent"}
+"""Notices by which a tenure is over; work may get another one."""
 
 LOOKING = 0.1  # seconds after which a system without pidfd is asked for the parent
 
@@ -39,17 +42,117 @@ def is_last(begun: str, said: str) -> bool:
     return said in ENDS or said == "broken" or (said == "seen" and begun == "look")
 
 
+class Believed:
+    """A claim, as far as it may be relied on."""
+
+    __slots__ = ("held", "on", "over", "own", "slot", "tenure", "told")
+
+    def __init__(self, slot: int, told: bool) -> None:
+        self.slot, self.own, self.tenure = slot, 0, 0
+        self.on: Session | None = None
+        self.held = False  # ever
+        self.over = False  # this tenure is
+        self.told = told  # all of it, also what can be read
+
+
+class Session:
+    """A heartbeat on which claims stand."""
+
+    __slots__ = ("on", "until")
+
+    def __init__(self, until: int) -> None:
+        self.until, self.on = until, set[Believed]()
+
+
+class Beliefs:
+    """Until when the claims of one store may be relied on: each the later of its own deadline and that of the session
+    on which it stands. They are written under the client's lock, in the order of its notices, to memory that the parent
+    reads. beliefs of host/keep is the same in Go."""
+
+    def __init__(self, words: memoryview) -> None:
+        self._words = words
+        self._claims: dict[int, Believed] = {}
+        self._sessions: dict[int, Session] = {}
+
+    def begin(self, claim: int, slot: int, told: bool) -> None:
+        """Takes where a claim's deadline is to be written. Without room for it, renewals are told."""
+        self._claims[claim] = Believed(slot, told or not slot)
+
+    def end(self, claim: int) -> None:
+        """Forgets a claim."""
+        if (believed := self._claims.pop(claim, None)) is not None:
+            self._forget(believed)
+
+    def take(self, action: Action, last: bool) -> bool:
+        """Writes what a notice says. False: the parent need not be told, because it can read it."""
+        kind, number = action["kind"], action.get("claim", 0)
+        if not number:
+            return self._of_session(action)
+        claim = self._claims.get(number)
+        if claim is None:
+            return True
+        if kind == "held":
+            claim.tenure += claim.held
+            claim.held, claim.over = True, False
+        if kind in ("held", "deadline"):
+            self._stand(claim, self._sessions.get(action.get("on", 0)))
+        if kind in ("held", "deadline", "renewed"):
+            claim.own = action.get("at_ns", 0)
+            self._write(claim)
+        elif kind in OVER:
+            self._forget(claim)
+        if last:
+            self.end(number)
+        return claim.told or kind not in ("deadline", "renewed")
+
+    def _of_session(self, action: Action) -> bool:
+        """The claims that stand on one that is lost hear of their own end."""
+        kind, on = action["kind"], action.get("on", 0)
+        if kind == "held":
+            self._sessions[on] = Session(action["at_ns"])
+        elif kind == "renewed":
+            if (session := self._sessions.get(on)) is None:
+                return False
+            session.until = action["at_ns"]
+            for claim in session.on:
+                self._write(claim)
+            return any(claim.told for claim in session.on)
+        elif kind in ("lost", "left"):
+            self._sessions.pop(on, None)
+        return True
+
+    def _stand(self, claim: Believed, on: Session | None) -> None:
+        if claim.on is not None:
+            claim.on.on.discard(claim)
+        claim.on = on
+        if on is not None:
+            on.on.add(claim)
+
+    def _forget(self, claim: Believed) -> None:
+        claim.over = True
+        self._stand(claim, None)
+        self._set(claim, 0)
+
+    def _write(self, claim: Believed) -> None:
+        if not claim.over:
+            self._set(claim, max(claim.own, claim.on.until) if claim.on is not None else claim.own)
+
+    def _set(self, claim: Believed, until: int) -> None:
+        """See Word, which reads it."""
+        if claim.slot:
+            self._words[claim.slot] = (until & ~0xFF | claim.tenure & 0xFF) if until else 0
+
+
 class Served(Claim):
     """A claim of the parent's."""
 
     client: ServedClient
 
-    def __init__(self, client: ServedClient, kind: str, name: str, slot: int, answers: bool) -> None:
-        self.client, self.kind, self.name, self.slot, self.answers = client, kind, name, slot, answers
+    def __init__(self, client: ServedClient, kind: str, name: str, answers: bool) -> None:
+        self.client, self.kind, self.name, self.answers = client, kind, name, answers
         self.cause: BaseException | None = None
         self.path = ""  # of the output of work
         self.own = False
-        self.at, self.on, self.tenures = 0, 0, 0
 
     def result(self) -> bytes:
         return Path(self.path).read_bytes()
@@ -77,6 +180,7 @@ class ServedClient(Client):
     def __init__(self, parent: Parent, number: int, store: Any) -> None:
         super().__init__(store, System(), threads())
         self.parent, self.number = parent, number
+        self.beliefs = Beliefs(parent.words)
 
     def say(self, message: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> None:
         if message["kind"] == "closed":
@@ -95,14 +199,16 @@ class ServedClient(Client):
         if event["kind"] == "close":
             self._close()
         elif "terms" in event:
-            terms = event["terms"]
-            claim = Served(self, event["kind"], terms.get("name", ""), more.get("slot", 0), more.get("answers", False))
+            terms, answers = event["terms"], more.get("answers", False)
+            claim = Served(self, event["kind"], terms.get("name", ""), answers)
             claim.number, self.claims[number] = number, claim
+            self.beliefs.begin(number, more.get("slot", 0), answers)
             self.meter.asked(number, event, terms)
             try:
                 self._step(event)
             except MopslockError as error:
                 self._forget(number)
+                self.beliefs.end(number)
                 self.parent.fault(self.number, error, kind="not_begun", claim=number)
         elif (known := self.claims.get(number)) is not None:
             assert isinstance(known, Served)
@@ -112,16 +218,14 @@ class ServedClient(Client):
     def _tell(self, action: Action) -> None:
         self.meter.told(action)
         number = action.get("claim", 0)
-        claim = self.claims.get(number)
-        if not isinstance(claim, Served):
-            if self._of_session(action):
-                self.say(action)
-            return
-        more: Event = {"own": True} if claim.own and action["kind"] == "found" else {}
-        if claim.cause is not None and action["kind"] not in ("held", "renewed", "deadline"):
-            more["cause"] = told(claim.cause)
-        last = is_last(claim.kind, action["kind"])
-        if self._believes(claim, action, last) or claim.answers:
+        claim, more, last = self.claims.get(number), Event(), False
+        if isinstance(claim, Served):
+            if claim.own and action["kind"] == "found":
+                more["own"] = True
+            if claim.cause is not None and action["kind"] not in ("held", "renewed", "deadline"):
+                more["cause"] = told(claim.cause)
+            last = is_last(claim.kind, action["kind"])
+        if self.beliefs.take(action, last):
             self.say(action, more)
         if last:
             self._forget(number)
@@ -129,44 +233,9 @@ class ServedClient(Client):
     def _strand(self, error: MopslockError) -> list[tuple[Claim, Begun]]:
         """The parent decides what becomes of its claims."""
         self.meter.stranded()
-        self.claims, self.sessions = {}, {}
+        self.claims, self.beliefs = {}, Beliefs(self.parent.words)
         self.parent.fault(self.number, error, kind="failed")
         return []
-
-    # Until when a claim may be relied on, in the memory that the parent reads.
-
-    def _of_session(self, action: Action) -> bool:
-        if action["kind"] == "held":
-            self.on_held(action)
-        elif action["kind"] == "renewed":
-            self.on_renewed(action)
-            for claim in self.claims.values():
-                if isinstance(claim, Served) and claim.on == action["on"]:
-                    self._write(claim)
-            return False
-        elif action["kind"] in ("lost", "left"):
-            self.on_left(action)
-        return True
-
-    def _believes(self, claim: Served, action: Action, last: bool) -> bool:
-        """Writes it before the parent is told. False: it need not be told."""
-        kind = action["kind"]
-        if kind == "held":
-            claim.tenures += 1
-        if kind in ("held", "deadline"):
-            claim.on = action.get("on", 0)
-        if kind in ("held", "deadline", "renewed"):
-            claim.at = action.get("at_ns", 0)
-            self._write(claim)
-        elif last or kind in ENDS:
-            claim.at = claim.on = 0
-            self._write(claim)
-        return kind not in ("deadline", "renewed") or not claim.slot
-
-    def _write(self, claim: Served) -> None:
-        until = Deadline(claim.at, self.sessions.get(claim.on)).until()
-        if claim.slot:
-            self.parent.words[claim.slot] = (until & ~0xFF | (claim.tenures - 1) & 0xFF) if until else 0
 
 
 class Parent:
