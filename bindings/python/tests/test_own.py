@@ -217,8 +217,7 @@ def test_past_its_deadline_a_lease_is_lost_though_its_event_loop_never_turns(
 
 def test_a_companion_that_loses_contact_tries_on(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """It is not lost, only not to be relied on; and once there is contact again it is, until a release."""
-    holder = world.host()
-    lease = world.lease(holder)
+    lease = world.lease()
     companion = world.result(world.host().begin_accompany(lease.handle(), Terms()))
     world.store.fail(ConnectionError())
     world.run(200)
@@ -232,7 +231,8 @@ def test_a_companion_that_loses_contact_tries_on(world: World, caplog: pytest.Lo
     world.run(60)
     assert companion.failure() is None
     assert companion.left_ns() > 0
-    world.result(holder.begin_release("n", lease.holder, {"ttl_ns": lease.ttl_ns}))
+    now = world.clock.wall()
+    world.store.write("n", now, **{**world.store.record("n"), "released_at": stamp(now)})
     world.run(40)
     assert isinstance(companion.failure(), errors.LeaseReleased)
 

@@ -189,7 +189,7 @@ def reason_of(action: Action) -> str:
 
 
 class Lease(HeldThing, Asked):
-    """A lease, a companion, or the release or renewal of a lease that is only known by its holder."""
+    """A lease, or a companion; in mops' package also the release or renewal of a lease that is known by its holder."""
 
     __slots__ = ("_overs", "_waits", "cause", "number", "settled")
 

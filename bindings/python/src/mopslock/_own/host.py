@@ -72,12 +72,6 @@ class OwnHost:
         self.begin(companion, "accompany", _come(handle, terms))
         return into
 
-    def begin_release(self, name: str, holder: str, terms: Event) -> Future[None]:
-        """Releases a lease by lastwriter of which only the holder is known."""
-        lease = Lease(self.client, name, guarded=True)
-        terms = {"protocol": "lastwriter", "name": name, **terms, "holder": holder, "role": "owner"}
-        return self.begin(lease, "release", terms).over
-
     def begin(self, claim: C, kind: str, terms: Event, wait_ns: int = 0, **more: Any) -> C:
         """Begins a claim. The keys of terms stand in the core's order, and those of more; zeros are left out."""
         command = {key: value for key, value in {"kind": kind, "wait_ns": wait_ns, **more}.items() if value}
