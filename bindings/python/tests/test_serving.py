@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -113,3 +114,10 @@ def test_the_words_of_tenures_and_sessions() -> None:
     assert beliefs.take({"kind": "released", "claim": 4}, last=True)
     assert not any(words)
     assert beliefs.take({"kind": "left", "claim": 4}, last=False), "a claim that it does not know any more"
+
+
+def test_lines_of_its_log_are_the_parents() -> None:
+    parent = Heard()
+    record = logging.makeLogRecord({"levelname": "WARNING", "msg": "mopslock: %s fails", "args": ("it",)})
+    serving.ToParent(parent).handle(record)
+    assert parent.heard == [{"kind": "log", "level": "warning", "text": "mopslock: it fails"}]

@@ -35,10 +35,13 @@ LOOK = 1.0  # seconds that a caller past its deadline waits to be told what happ
 
 
 class Until(Protocol):
-    """What a claim's belief rests on: a Mono, for which any thread may ask; renewed, it has this one of its own."""
+    """What a claim's belief rests on. Any thread may ask."""
 
-    def until(self) -> int: ...
-    def renewed(self, at: int) -> Until: ...
+    def until(self) -> int:
+        """The Mono at which it ends."""
+
+    def renewed(self, at: int) -> Until:
+        """The same, with another deadline of the claim's own."""
 
 
 class Deadline:
@@ -254,9 +257,10 @@ class AnyClient:
             )
         elif action["reason"] == "no_create":
             seen = action.get("body", b"").decode() if self.tries_create else ""
+            shown = f" (seen: {seen})" if seen else ""
             log.warning(
                 "mopslock: %s does not honour create-if-absent%s: its leases are kept by lastwriter, without a fencing "
-                "token%s", self.url, self.or_else, seen and f" (seen: {seen})",
+                "token%s", self.url, self.or_else, shown,
             )  # fmt: skip
         else:
             log.warning("mopslock: %s: %s", self.url, action["reason"])

@@ -1,4 +1,4 @@
-"""A host on a store that is written in Python."""
+"""What this process asks of one store, and how it ends, wherever the client of that store runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ C = TypeVar("C", bound=Claim)
 
 
 class OwnHost:
-    """What this process holds on one store of its own."""
+    """What this process does with one store: an object with verbs, whose client is in this process. KeptHost, whose
+    client is in a keeper, derives from it."""
 
     def __init__(self, store: Store | None, client: AnyClient | None = None) -> None:
         self.store = store

@@ -294,6 +294,17 @@ class Parent:
             self.say(number, answer)
 
 
+class ToParent(logging.Handler):
+    """Lines of the log are the parent's."""
+
+    def __init__(self, parent: Parent) -> None:
+        super().__init__()
+        self._parent = parent
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._parent.say(0, {"kind": "log", "level": record.levelname.lower(), "text": record.getMessage()})
+
+
 def made(message: Event) -> Any:
     """The parent's store: what that has put is there."""
     os.environ.update(message.get("environment", {}))
@@ -324,11 +335,7 @@ def alive(pid: int) -> str:
 def serve(pid: int, belief: int) -> None:
     """Serves a parent, until it has ended or its messages have. Nothing is released then."""
     parent = Parent(belief)
-    handler = logging.Handler()  # lines of the log are the parent's
-    handler.emit = lambda record: parent.say(  # type: ignore[method-assign]
-        0, {"kind": "log", "level": record.levelname.lower(), "text": record.getMessage()}
-    )
-    logging.getLogger("mopslock").addHandler(handler)
+    logging.getLogger("mopslock").addHandler(ToParent(parent))
     unpacker = msgpack.Unpacker(max_buffer_size=0, unicode_errors="surrogateescape")
     parent.say(0, {"kind": "ready", "messages": MESSAGES, "pid": os.getpid()})
     ends: list[int] = []

@@ -19,7 +19,9 @@ Action = dict[str, Any]
 NEVER = 1 << 62
 
 VERBS = ("get", "put", "create", "list", "delete")  # what strict needs
-RESULTS = {"create_result": "create", "put_result": "put"}  # of work, with bytes of the host's own: their verbs
+RESULTS = {"create_result": "create", "put_result": "put"}
+"""Requests to store the output of work, whose bytes the host adds, and the store's verb for each."""
+
 READS = {"get", "exists", "list"}
 REQUESTS = {*VERBS, "exists", *RESULTS}
 GO_ON = {"accompany", "invoke", "remote"}  # commands of claims that go on with another client when theirs has failed
