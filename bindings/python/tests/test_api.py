@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -205,6 +205,20 @@ def test_help_shows_each_option_with_its_default_and_twins_have_the_same(name: s
     shown = str(inspect.signature(mopslock.lease))
     assert "ttl: 'Duration | None' = None, " in shown
     assert "release_timeout: 'Duration' = 10.0" in shown
+
+
+@pytest.mark.parametrize("package", [mopslock, mopslock.aio], ids=lambda package: package.__name__)
+def test_annotations_can_be_evaluated(package: Any) -> None:
+    for function in (getattr(package, name) for name in package.__all__):
+        if inspect.isfunction(function):
+            assert "return" in get_type_hints(function)
+
+
+@pytest.mark.parametrize("package", [mopslock, mopslock.aio], ids=lambda package: package.__name__)
+def test_a_limiters_permit_is_shown_as_what_it_is(package: Any) -> None:
+    for kind in (package.Limiter, package.LimiterHolder):
+        assert inspect.signature(kind.permit).return_annotation == "LimiterPermitting"
+        assert ("async with" in kind.permit.__doc__) == (package is mopslock.aio)
 
 
 def test_an_option_has_one_type_wherever_it_stands() -> None:

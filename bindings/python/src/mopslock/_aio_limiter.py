@@ -7,8 +7,8 @@ import weakref
 from typing import Any
 
 from . import _limiter
-from ._duration import Duration, waiting
-from ._limiter import Counting, Holding, LimiterPermit, Taker
+from ._duration import Duration
+from ._limiter import Holding, LimiterPermit, Taker
 from ._limits import PermitOwner
 from ._units import SECOND
 from .errors import Full
@@ -55,14 +55,18 @@ class LimiterPermitting:
             stack.pop().__exit__(*how)
 
 
-class Taking(Taker[LimiterPermitting]):
-    _permitting = LimiterPermitting
+class Taking(Taker):
+    def permit(
+        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
+    ) -> LimiterPermitting:
+        """As mopslock.Limiter.permit, for ``async with``, in any task."""
+        return LimiterPermitting(self, *self._asked(name, capacity, width, weight, wait))
 
     async def acquire(
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
     ) -> LimiterPermit:
         """As mopslock.Limiter.acquire."""
-        return await self._taken(name, PermitRequest(capacity, width, weight), waiting(wait))
+        return await self._taken(*self._asked(name, capacity, width, weight, wait))
 
     async def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
         """As mopslock.Limiter.try_acquire."""
@@ -77,7 +81,7 @@ class Taking(Taker[LimiterPermitting]):
         return await self._take(TaskBell(), name, request, wait_ns)
 
 
-class Limiter(Taking, Counting):
+class Limiter(Taking):
     """mopslock.Limiter for tasks::
 
         limiter = mopslock.aio.Limiter()
@@ -118,12 +122,28 @@ class Limiter(Taking, Counting):
         owner = self._tasks.get(task) if task is not None else None
         return owner.down() if owner is not None and self._engine.mine() else 0
 
+    def release(self, permit: LimiterPermit) -> None:
+        """As permit.release(). It never waits."""
+        permit.release()
+
+    def held(self, name: str) -> int:
+        """As mopslock.Limiter.held: how many permits of a name all callers hold."""
+        return self._of.held(name)
+
+    def waiting(self, name: str) -> int:
+        """As mopslock.Limiter.waiting: how many callers wait for permits of a name."""
+        return self._of.waiting(name)
+
+    def counters(self, name: str) -> list[int]:
+        """As mopslock.Limiter.counters."""
+        return self._of.counters(name)
+
     def holder(self) -> LimiterHolder:
         """As mopslock.Limiter.holder: an owner of permits that ends when you end it, for ``async with``."""
         return LimiterHolder(self._engine)
 
 
-class LimiterHolder(Taking, Holding[LimiterPermitting]):
+class LimiterHolder(Taking, Holding):
     """mopslock.LimiterHolder, for ``async with``, whose waits can be awaited."""
 
     async def __aenter__(self) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from . import _texts
 from ._caller import run
@@ -15,8 +15,6 @@ from ._limits import Engine, Grant, PermitOwner, refused
 from ._units import FOREVER, SECOND
 from .errors import Full, NotAcquired, OutOfBuckets
 from .terms import PermitRequest
-
-P = TypeVar("P")
 
 
 class LimiterPermit:
@@ -78,7 +76,7 @@ class ThreadBell(Bell):
         self.wait(None if wait_ns == FOREVER else wait_ns / SECOND)
 
 
-class Taker(ABC, Generic[P]):
+class Taker(ABC):
     """What can take permits: a limiter and its holders, those of threads and those of tasks."""
 
     _engine: Engine
@@ -87,20 +85,12 @@ class Taker(ABC, Generic[P]):
     def _owner(self) -> PermitOwner:
         """Whose the permits are."""
 
-    @abstractmethod
-    def _permitting(self, *asked: Any) -> P:
-        """What permit returns."""
-
-    def permit(self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0) -> P:
-        """``weight`` permits of a name, all or none, for ``with``, of asyncio's for ``async with``. Making the object
-        takes no permits. Each block that uses it takes its own, in any thread or task.
-
-        ``wait`` is the longest to wait for room, in seconds: 0 tries once, None waits until there is room. Entering
-        raises Full, with ``held`` and ``limit``. This call raises BadArgument, and WeightExceedsLimit if weight is more
-        than capacity x width.
-        """
+    def _asked(
+        self, name: str, capacity: int, width: int, weight: int, wait: Duration | None
+    ) -> tuple[str, PermitRequest, int]:
+        """What is asked for, checked."""
         _texts.encode("name", name)
-        return self._permitting(self, name, PermitRequest(capacity, width, weight), waiting(wait))
+        return name, PermitRequest(capacity, width, weight), waiting(wait)
 
     async def _take(self, bell: Any, name: str, request: PermitRequest, wait_ns: int) -> LimiterPermit:
         engine, owner = self._engine, self._owner()
@@ -122,34 +112,7 @@ class Taker(ABC, Generic[P]):
         raise TypeError("a limiter and its holders are this process's own; for one that processes share see permit()")
 
 
-class Counting:
-    """What the limiter of threads and that of tasks have in common."""
-
-    _engine: Engine
-
-    def release(self, permit: LimiterPermit) -> None:
-        """As permit.release(). It never waits."""
-        permit.release()
-
-    def held(self, name: str) -> int:
-        """How many permits of a name all callers hold."""
-        found = self._engine.look(name)
-        return found.held if found is not None else 0
-
-    def waiting(self, name: str) -> int:
-        """How many callers wait for permits of a name."""
-        found = self._engine.look(name)
-        return len(found.line) if found is not None else 0
-
-    def counters(self, name: str) -> list[int]:
-        """canal_lock's counters of a name: what is held in each bucket that was ever reached, and one more than the
-        capacity of the latest grant where a caller has walked past a full bucket since. At most 4096, and none for a
-        name that is unknown or was forgotten."""
-        found = self._engine.look(name)
-        return list(json.loads(found.counters)) if found is not None else []
-
-
-class Holding(Taker[P]):
+class Holding(Taker):
     """What the holder of threads and that of tasks have in common."""
 
     def __init__(self, engine: Engine) -> None:
@@ -171,7 +134,7 @@ class Holding(Taker[P]):
 class LimiterPermitting:
     """What Limiter.permit returns. Enter it as often as you like, even within itself and in many threads."""
 
-    def __init__(self, taking: Taker[Any], *asked: Any) -> None:
+    def __init__(self, taking: Taker, *asked: Any) -> None:
         self._taking, self._asked = taking, asked
         self._inside = threading.local()
 
@@ -186,15 +149,25 @@ class LimiterPermitting:
             stack.pop().__exit__(*how)
 
 
-class Taking(Taker[LimiterPermitting]):
-    _permitting = LimiterPermitting
+class Taking(Taker):
+    def permit(
+        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
+    ) -> LimiterPermitting:
+        """``weight`` permits of a name, all or none, for ``with``. Making the object takes no permits. Each block that
+        uses it takes its own, in any thread.
+
+        ``wait`` is the longest to wait for room, in seconds: 0 tries once, None waits until there is room. Entering
+        raises Full, with ``held`` and ``limit``. This call raises BadArgument, and WeightExceedsLimit if weight is more
+        than capacity x width.
+        """
+        return LimiterPermitting(self, *self._asked(name, capacity, width, weight, wait))
 
     def acquire(
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
     ) -> LimiterPermit:
         """Takes permits at once. By default it waits until there is room. Full: the wait is over, and nothing is
         held."""
-        return run(self._take(ThreadBell(), name, PermitRequest(capacity, width, weight), waiting(wait)))
+        return run(self._take(ThreadBell(), *self._asked(name, capacity, width, weight, wait)))
 
     def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
         """Takes permits if there is room. Otherwise it returns None."""
@@ -204,7 +177,7 @@ class Taking(Taker[LimiterPermitting]):
             return None
 
 
-class Limiter(Taking, Counting):
+class Limiter(Taking):
     """Limits what this process does at once. A name has no size: each call brings its own view, ``capacity`` permits in
     each of ``width`` buckets. It is let in if all permits held, plus its own, are no more than capacity x width::
 
@@ -244,12 +217,33 @@ class Limiter(Taking, Counting):
         owner: PermitOwner | None = getattr(self._threads, "owner", None)
         return owner.down() if owner is not None and self._engine.mine() else 0
 
+    def release(self, permit: LimiterPermit) -> None:
+        """As permit.release(). It never waits."""
+        permit.release()
+
+    def held(self, name: str) -> int:
+        """How many permits of a name all callers hold."""
+        found = self._engine.look(name)
+        return found.held if found is not None else 0
+
+    def waiting(self, name: str) -> int:
+        """How many callers wait for permits of a name."""
+        found = self._engine.look(name)
+        return len(found.line) if found is not None else 0
+
+    def counters(self, name: str) -> list[int]:
+        """canal_lock's counters of a name: what is held in each bucket that was ever reached, and one more than the
+        capacity of the latest grant where a caller has walked past a full bucket since. At most 4096, and none for a
+        name that is unknown or was forgotten."""
+        found = self._engine.look(name)
+        return list(json.loads(found.counters)) if found is not None else []
+
     def holder(self) -> LimiterHolder:
         """An owner of permits that does not depend on threads: it ends when you end it."""
         return LimiterHolder(self._engine)
 
 
-class LimiterHolder(Taking, Holding[LimiterPermitting]):
+class LimiterHolder(Taking, Holding):
     """An owner of permits: for ``with``, or until ``down()``. Then everything that it holds is given back, and its
     waits raise Cancelled. If it is forgotten with permits it gives them back, and logs a warning."""
 
