@@ -57,8 +57,8 @@ def fleet(world: World, monkeypatch: pytest.MonkeyPatch) -> Fleet:
         return over.done()
 
     monkeypatch.setattr(_engine._current, "engine", fleet.here)
-    monkeypatch.setattr(_engine, "lookup", lambda uri: Blobs(world.store))
-    monkeypatch.setattr(mops, "lookup", lambda uri: Blobs(world.store))
+    monkeypatch.setattr(_engine, "_lookup", lambda uri: Blobs(world.store))
+    monkeypatch.setattr(mops, "_lookup", lambda uri: Blobs(world.store))
     monkeypatch.setattr(_engine, "_store", lambda uri: Mops(Blobs(world.store), uri))
     monkeypatch.setattr(mops, "time", SimpleNamespace(sleep=world.run))
     monkeypatch.setattr(mops, "wait", wait)

@@ -40,7 +40,7 @@ def served(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
     client = serving.ServedClient(parent, 1, world.store)
 
     def give(kind: str, claim: int, name: str, slot: int = 0, **more: Any) -> list[Mapping[str, Any]]:
-        given = Terms(protocol="strict", ttl=TTL, **more).asked(name)
+        given = Terms(protocol="strict", ttl=TTL, **more)._asked(name)
         event = {"kind": kind, "wait_ns": FOREVER, "claim": claim, "terms": {k: v for k, v in given.items() if v}}
         client.post(lambda: client.take(event, {"slot": slot}))
         world.run(60)

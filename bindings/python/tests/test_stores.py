@@ -289,7 +289,7 @@ def test_records_are_put_with_their_content_type() -> None:
     blobs = Blobs(FakeStore())
     store = stores.Mops(blobs, "adls://a/c")
     store.put("n/lock.json", b"1")
-    assert blobs.hints == {stores.RECORD}
+    assert blobs.hints == {stores._RECORD}
     assert [*blobs.store.objects] == ["adls://a/c/n/lock.json"]
     blobs.store.fail(FileNotFoundError())
     with pytest.raises(FileNotFoundError):

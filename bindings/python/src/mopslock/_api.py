@@ -24,7 +24,7 @@ from ._options import (
 from ._request import CompanionRequest, LeaseRequest, SharedPermitRequest, ThreadAcquiring
 from .errors import BadArgument, Full, Held
 from .status import Status
-from .terms import PermitRequest, Protocol, Terms, limit_of
+from .terms import PermitRequest, Protocol, Terms, _limit_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,8 +61,9 @@ def lease(store: AnyStore, name: str, **options: Unpack[LeaseOptions]) -> Leasin
     that they hold the lease until the slower one looks again.
 
     ``store`` is a gocloud URL, a directory's path, or an object with get and put (mopslock.stores). Durations are
-    seconds or timedelta. Terms explains ``protocol``, how the lease is kept, ``ttl``, and the options that follow from
-    them. A thread of ours calls ``on_waiting(status)``, whose status says for whom we wait, and ``on_lost(error)``
+    seconds or timedelta. Under protocol strict there is at most one holder, and ``fencing_token`` grows from one to the
+    next; ``ttl`` is 60 s there by default, and 88 s under lastwriter. Terms explains these and the options that follow
+    from them. A thread of ours calls ``on_waiting(status)``, whose status says for whom we wait, and ``on_lost(error)``
     after a loss.
 
     BadArgument: an argument is invalid. Entering checks names and durations, before any I/O.
@@ -185,7 +186,7 @@ def break_lease(
     Vacant: the lease has no holder. Held: another than ``holder`` holds it, and nothing was done; ``seen`` says which.
     StoreError: the store could not be used. Nothing was done, unless the error is an Unreachable.
     """
-    Terms(protocol=protocol).check()
+    Terms(protocol=protocol)._check()
     timeout_ns = nanoseconds("timeout", timeout)
     for what, text in (("holder", holder), ("why", why)):
         _texts.encode(what, text)
@@ -256,7 +257,7 @@ def set_limit(store: AnyStore, name: str, limit: int | None, *, timeout: Duratio
     Unreachable: the store has not confirmed within ``timeout`` seconds, and may have the limit or not.
     Incompatible: the store does not honour create-if-absent, or the name is a lease's.
     """
-    limit, timeout_ns = limit_of(limit), nanoseconds("timeout", timeout)
+    limit, timeout_ns = _limit_of(limit), nanoseconds("timeout", timeout)
     host_of(store).set_limit(name, limit, timeout_ns)
 
 

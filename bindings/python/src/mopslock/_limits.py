@@ -24,7 +24,7 @@ from . import _texts
 from ._log import log
 from ._machine import Machine
 from .errors import Cancelled, Forked, Full, NotAcquired
-from .terms import MOST_LIMIT, PermitRequest
+from .terms import _MOST_LIMIT, PermitRequest
 
 LEAST_SWEEP = 64  # how many names there are before we look which of them can be forgotten
 _NOW: dict[str, str | int] = {"mono": 0, "wall": 0}  # buckets know no time
@@ -244,7 +244,7 @@ class Engine:
             else:
                 name.most = max(name.line.values(), default=-1)
                 return
-            most, name.most = name.most, MOST_LIMIT  # so that we come by here again if we are interrupted
+            most, name.most = name.most, _MOST_LIMIT  # so that we come by here again if we are interrupted
             if grant.held or name.take(grant):
                 try:
                     grant.tell()

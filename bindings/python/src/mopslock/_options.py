@@ -21,7 +21,7 @@ from .terms import Expiry, PermitRequest, Protocol, Renewal, Terms
 if TYPE_CHECKING:
     from typing_extensions import Unpack as Unpack  # noqa: PLC0414 - for others
 else:
-    Unpack = dict  # no annotation is evaluated
+    Unpack = dict  # Python 3.10 has no Unpack; get_type_hints shows a dict of the options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -175,7 +175,7 @@ def asked(call: str, kind: Any, options: Mapping[str, Any], *, is_task: bool, **
     cancelled."""
     known(call, kind, options)
     terms, block = Terms(**part(Terms, options), **fixed), Block(**part(Block, options))
-    terms.check()
+    terms._check()
     if block.on_loss == "cancel" and not is_task:
         raise BadArgument(
             "mopslock: on_loss 'cancel': only a task can be cancelled, by mopslock.aio; a thread is told of a "

@@ -45,8 +45,6 @@ Act on the class and on ``reason``; the text is for people.
 
 from __future__ import annotations
 
-from typing import Any
-
 from .status import Status
 
 __all__ = [
@@ -125,8 +123,11 @@ class Full(NotAcquired):
 
     reason = "full"
 
-    def __init__(self, text: str = "", *, held: int = 0, limit: int = 0, weight: int = 1, **more: Any) -> None:
-        super().__init__(text, **more)
+    def __init__(
+        self, text: str = "", *, held: int = 0, limit: int = 0, weight: int = 1, reason: str = "",
+        seen: Status | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(text, reason=reason, seen=seen)
         self.held, self.limit, self.weight = held, limit, weight
 
     def for_request(self, limit: int, weight: int) -> Full:
@@ -234,8 +235,10 @@ class Unreachable(StoreError):
 class Throttled(StoreError):
     """The store asks us to wait. ``retry_after`` is for how many seconds, or 0."""
 
-    def __init__(self, text: str = "", *, retry_after: float = 0.0, **more: Any) -> None:
-        super().__init__(text, **more)
+    def __init__(
+        self, text: str = "", *, retry_after: float = 0.0, reason: str = "", seen: Status | None = None
+    ) -> None:
+        super().__init__(text, reason=reason, seen=seen)
         self.retry_after = retry_after
 
 

@@ -236,6 +236,7 @@ class Directory(Store, Creating):
         return TICK if self._root.is_fine else SECOND
 
     def get(self, key: str) -> Blob | None:
+        """At most the first 64 KiB and one byte of the file, and its modification time. None: there is no such file."""
         return None if unkeepable(key) else self._root.ask(_files.read_file, self._path(key))
 
     def open(self, key: str) -> BinaryIO | None:
@@ -323,7 +324,7 @@ class Fsspec(Store, Listing):
         self.filesystem, self.root = filesystem, root.rstrip("/")
         protocol = filesystem.protocol
         names = {protocol} if isinstance(protocol, str) else {*protocol}
-        how = next((how for name, how in SERVICES.items() if name in names), None)
+        how = next((how for name, how in _SERVICES.items() if name in names), None)
         self._has_directories = how is None
         if "file" in names:
             directory = Directory(self.root or os.sep)
@@ -341,6 +342,7 @@ class Fsspec(Store, Listing):
         return cls(filesystem, root)
 
     def get(self, key: str) -> bytes | None:
+        """At most the first 64 KiB and one byte of the object. None: there is none."""
         self.filesystem.invalidate_cache(self._parent(key))
         try:
             body: bytes = self.filesystem.cat_file(self._path(key), start=0, end=MOST)
@@ -404,14 +406,14 @@ class Fsspec(Store, Listing):
         return f"Fsspec({self.filesystem!r}, {self.root!r})"
 
 
-SERVICES: dict[str, dict[str, Any]] = {
+_SERVICES: dict[str, dict[str, Any]] = {
     "s3": {"mode": "create"}, "gcs": {"mode": "create"}, "abfs": {"overwrite": False},
 }  # fmt: skip
 """Filesystems without directories, and what pipe_file is given there to write only what is absent. Others, and older
 versions of these, take such an argument and do not obey."""
 
 
-RECORD = "application/mops-lease"  # the content type of a lease's record
+_RECORD = "application/mops-lease"  # the content type of a lease's record
 
 
 class BlobStore(Protocol):
@@ -424,7 +426,7 @@ class BlobStore(Protocol):
     def is_blob_not_found(self, error: Exception, /) -> bool: ...
 
 
-def lookup(uri: str) -> BlobStore:
+def _lookup(uri: str) -> BlobStore:
     """mops' own store for a URI, without its cache: a lease's record must be read from the store itself."""
     try:
         from thds.mops.pure.core.control_cache import CONTROL_CACHE_TTL_IN_SECONDS  # noqa: PLC0415
@@ -438,7 +440,7 @@ def lookup(uri: str) -> BlobStore:
         return cast("BlobStore", lookup_blob_store(uri))
 
 
-CACHING = "DangerouslyCachingStore"  # mops' class of stores that remember for hours what they have read
+_CACHING = "DangerouslyCachingStore"  # mops' class of stores that remember for hours what they have read
 
 
 class Mops(Store):
@@ -449,7 +451,7 @@ class Mops(Store):
     """
 
     def __init__(self, blobs: BlobStore, root: str) -> None:
-        if any(kind.__name__ == CACHING and kind.__module__.startswith("thds.mops.") for kind in type(blobs).__mro__):
+        if any(kind.__name__ == _CACHING and kind.__module__.startswith("thds.mops.") for kind in type(blobs).__mro__):
             raise BadArgument(
                 f"mopslock: blobs {blobs!r}: caches what it reads, and a lease must be read from the store itself; "
                 f"make stores.Mops.of_uri({root!r})"
@@ -460,11 +462,12 @@ class Mops(Store):
     def of_uri(cls, uri: str, *, keeper: bool = False) -> Mops:
         """The store at a URI that mops can read, without mops' cache. With ``keeper`` a child keeps its leases, which
         finds the store by its URI, and no GIL can stop that."""
-        store = cls(lookup(uri), uri)
+        store = cls(_lookup(uri), uri)
         store.keeper = keeper
         return store
 
     def keeper_terms(self) -> tuple[str, str]:
+        """How a keeper makes it."""
         return "mopslock.stores:Mops.of_uri", self.root
 
     def get(self, key: str) -> bytes | None:
@@ -479,9 +482,10 @@ class Mops(Store):
         return stream.getvalue()
 
     def put(self, key: str, body: bytes) -> None:
-        self.blobs.putbytes(self._uri(key), body, type_hint=RECORD)
+        self.blobs.putbytes(self._uri(key), body, type_hint=_RECORD)
 
     def exists(self, key: str) -> bool:
+        """Whether there is such an object."""
         return self.blobs.exists(self._uri(key))
 
     def _uri(self, key: str) -> str:

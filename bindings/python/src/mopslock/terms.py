@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import typing
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ._duration import Duration, nanoseconds, optional
 from ._units import ENDLESS
@@ -58,9 +59,9 @@ class Terms:
     session: bool = False
     label: str = ""
 
-    def asked(self, name: str, protocol: str = "", **more: Any) -> dict[str, Any]:
+    def _asked(self, name: str, protocol: str = "", **more: Any) -> dict[str, Any]:
         """The terms of a client's command, in the core's order of keys. Zeros mean the default."""
-        self.check()
+        self._check()
         return {
             "protocol": protocol or (self.protocol if self.protocol != "auto" else ""), "name": name,
             **self._durations(), "renewal": self.renewal if self.renewal != "checked" else "",
@@ -68,11 +69,11 @@ class Terms:
             "epoch": 0, "label": self.label, **more,
         }  # fmt: skip
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """BadArgument: a term is invalid, or only strict's though lastwriter is asked for."""
         for what, words in (("renewal", Renewal), ("expiry", Expiry), ("protocol", Protocol)):
-            if (word := getattr(self, what)) not in get_args(words):
-                raise BadArgument(f"mopslock: {what} {word!r}: must be {' or '.join(get_args(words))}")
+            if (word := getattr(self, what)) not in typing.get_args(words):
+                raise BadArgument(f"mopslock: {what} {word!r}: must be {' or '.join(typing.get_args(words))}")
         if not isinstance(self.label, str):
             raise BadArgument(f"mopslock: label {self.label!r}: must be text")
         self._durations()
@@ -95,10 +96,10 @@ class Terms:
         }
 
 
-MOST_CAPACITY, MOST_WIDTH, MOST_WEIGHT = 1 << 20, 1 << 16, (1 << 32) - 1
-MOST_LIMIT = MOST_CAPACITY * MOST_WIDTH
+_MOST_CAPACITY, _MOST_WIDTH, _MOST_WEIGHT = 1 << 20, 1 << 16, (1 << 32) - 1
+_MOST_LIMIT = _MOST_CAPACITY * _MOST_WIDTH
 _BOUNDS = (
-    ("capacity", 1, MOST_CAPACITY), ("width", 1, MOST_WIDTH), ("weight", 1, MOST_WEIGHT), ("spare", 0, MOST_WEIGHT),
+    ("capacity", 1, _MOST_CAPACITY), ("width", 1, _MOST_WIDTH), ("weight", 1, _MOST_WEIGHT), ("spare", 0, _MOST_WEIGHT),
 )  # fmt: skip
 
 
@@ -138,10 +139,10 @@ def _is(value: Any, least: int, most: int) -> bool:
     return type(value) is int and least <= value <= most
 
 
-def limit_of(limit: int | None) -> int:
+def _limit_of(limit: int | None) -> int:
     """A limit as it is stored; 0 is none."""
     if limit is None:
         return 0
-    if not _is(limit, 1, MOST_LIMIT):
-        raise BadArgument(f"mopslock: limit {limit!r}: from 1 to {MOST_LIMIT}, or None for none")
+    if not _is(limit, 1, _MOST_LIMIT):
+        raise BadArgument(f"mopslock: limit {limit!r}: from 1 to {_MOST_LIMIT}, or None for none")
     return limit

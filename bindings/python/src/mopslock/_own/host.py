@@ -60,7 +60,7 @@ class OwnHost:
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> Future[HeldThing]:
-        asked = terms.asked(plain("name", name))
+        asked = terms._asked(plain("name", name))
         into = Future() if into is None else into  # of which the lease lets go when it is held
         lease = Lease(self.client, name, guarded=True, ttl_ns=terms.ttl_ns(), waits=waits, into=into)
         self.begin(lease, "acquire", asked, wait_ns)
@@ -116,7 +116,7 @@ class OwnHost:
         if handle is not None:
             ttl, terms = handle.ttl_ns, _come(handle, request.terms, **more)
         else:
-            ttl, terms = request.terms.ttl_ns(), request.terms.asked(request.name, **more)
+            ttl, terms = request.terms.ttl_ns(), request.terms._asked(request.name, **more)
         call = Invocation(self.client, request, next_step, ttl_ns=ttl)
         return self.begin(call, "remote" if request.remote else "invoke", terms, request.wait_ns)
 
@@ -246,12 +246,12 @@ def _come(handle: Handle, terms: Terms, **more: Any) -> Event:
     """The terms of who comes to a lease that exists."""
     strict = handle.protocol == "strict"
     more |= {"ttl_ns": handle.ttl_ns, "holder": handle.holder, "epoch": handle.epoch if strict else 0}
-    return terms.asked(plain("name", handle.name), "strict" if strict else "lastwriter", on_session=False, **more)
+    return terms._asked(plain("name", handle.name), "strict" if strict else "lastwriter", on_session=False, **more)
 
 
 def _shared(name: str, terms: Terms) -> Event:
     """The terms of a permit, or of its limit: those of the session."""
-    return terms.asked(plain("name", name), "strict", on_session=False, label="")
+    return terms._asked(plain("name", name), "strict", on_session=False, label="")
 
 
 def failed(what: str, class_: str, cause: BaseException | None) -> StoreError:

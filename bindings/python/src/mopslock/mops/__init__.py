@@ -44,7 +44,7 @@ from .._duration import nanoseconds
 from .._log import log
 from .._own.verbs import looked_at
 from .._units import FOREVER, SECOND
-from ..stores import lookup
+from ..stores import _lookup
 from . import _leases
 from ._engine import LEASE_DIRNAME, RECORD, Engine, Place, engine
 from ._keeping import add_lease_to_maintenance_daemon
@@ -186,14 +186,14 @@ def maintain_to_release(acquired_lease: LeaseAcquired) -> Callable[[], None]:
 
 def lease_uri_for(memo_uri: str) -> str:
     """Where the record of an invocation's lease is."""
-    blobs = lookup(memo_uri)
+    blobs = _lookup(memo_uri)
     return blobs.join(blobs.join(memo_uri, LEASE_DIRNAME), RECORD)
 
 
 def read_lease(memo_uri: str) -> dict[str, Any] | None:
     """The record of an invocation's lease, as it is. None: there is none, or it cannot be read. It never raises."""
     try:
-        blobs = lookup(memo_uri)
+        blobs = _lookup(memo_uri)
         return _read(engine().place(blobs.join(memo_uri, LEASE_DIRNAME)))
     except Exception:
         log.debug("mopslock: the lease of %s cannot be read", memo_uri, exc_info=True)

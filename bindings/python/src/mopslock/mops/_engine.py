@@ -20,7 +20,7 @@ from .._own.threads import Timer, threads
 from .._units import SECOND
 from .._workers import Workers
 from ..errors import BadArgument, EngineFailed
-from ..stores import lookup
+from ..stores import _lookup
 
 LEASE_DIRNAME = "lock"  # the directory of an invocation's lease, below its memo URI
 RECORD = "lock.json"
@@ -110,7 +110,7 @@ class Place:
 
 
 def _store(lease_dir_uri: str) -> stores.Store:
-    blobs = lookup(lease_dir_uri)
+    blobs = _lookup(lease_dir_uri)
     from thds.core.files import path_from_uri, remove_file_scheme  # noqa: PLC0415
     from thds.mops.pure.core.file_blob_store import FileBlobStore  # noqa: PLC0415
 

@@ -108,8 +108,11 @@ class LeaseAcquired(Protocol):
     writer_id: str
     expire_s: float
 
-    def maintain(self) -> None: ...
-    def release(self) -> None: ...
+    def maintain(self) -> None:
+        """Renews it now, once."""
+
+    def release(self) -> None:
+        """Lets the next one have it."""
 
 
 @dataclass(eq=False, repr=False)
