@@ -98,6 +98,8 @@ def test_a_create_of_fsspec_is_only_where_the_service_decides(tmp_path: Path) ->
     sent_twice: Any = exclusive(tmp_path, twice=True)
     assert sent_twice.create("n/v", b"1") is True
     assert sent_twice.create("n/v", b"2") is False
+    other: Any = exclusive(tmp_path)
+    assert (other.create("n/v", b"1"), other.create("n/v", b"2")) == (True, False), "equal bytes may be its own"
 
 
 def test_a_server_that_does_not_know_the_condition_is_found_out(

@@ -86,7 +86,9 @@ class Result:
 
     @property
     def own(self) -> bool:
-        """This call has stored it. It is also False if that is unknown."""
+        """This call has stored it. It is also False if that is unknown. On s3, gcs and abfs by stores.Fsspec it is also
+        True where another call has stored the same bytes, up to 64 KiB: such a filesystem sends a create again whose
+        answer was lost, and then its own object refuses it."""
         return self._found.own
 
     def open(self) -> BinaryIO:

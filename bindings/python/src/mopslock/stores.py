@@ -312,7 +312,8 @@ class Fsspec(Store, Listing):
 
     This class never trusts cached listings: each get reads the object itself. A local directory is a Directory. Of all
     others only s3fs, gcsfs and adlfs have a create, and so protocol strict: there the service itself decides. Elsewhere
-    fsspec looks and then writes, which can have two winners.
+    fsspec looks and then writes, which can have two winners. Those three send a create again whose answer was lost. So
+    their create is also True where there are the same bytes already, up to 64 KiB: records differ, results may not.
     """
 
     def __init__(self, filesystem: Any, root: str = "") -> None:
