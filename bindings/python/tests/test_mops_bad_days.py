@@ -15,7 +15,7 @@ from mopslock import mops
 from mopslock._future import Future
 from mopslock._units import SECOND
 from mopslock.errors import NotReleased, StoreError, Unauthorized, Unreachable
-from mopslock.mops import _engine, _keeping, _leases
+from mopslock.mops import _engine, _leases
 from mopslock.stores import Mops
 from world import Blobs, World, stamp
 
@@ -52,7 +52,7 @@ class Fleet:
 def fleet(world: World, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     fleet = Fleet(world)
 
-    def wait(over: Future[Any], seconds: float | None) -> bool:
+    def wait(over: Future[Any], seconds: float | None = None) -> bool:
         world.run(1e6 if seconds is None else seconds, over.done)
         return over.done()
 
@@ -61,9 +61,7 @@ def fleet(world: World, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.setattr(mops, "_lookup", lambda uri: Blobs(world.store))
     monkeypatch.setattr(_engine, "_store", lambda uri: Mops(Blobs(world.store), uri))
     monkeypatch.setattr(mops, "time", SimpleNamespace(sleep=world.run))
-    monkeypatch.setattr(mops, "wait", wait)
-    monkeypatch.setattr(_leases, "wait", wait)
-    monkeypatch.setattr(_keeping, "wait", wait)
+    monkeypatch.setattr(Future, "wait", wait)
     return fleet
 
 
@@ -109,22 +107,23 @@ def test_daemon_goes_on_with_the_claim_that_acquired_and_asks_nothing_more(fleet
 
 def test_a_caller_that_is_interrupted_leaves_nothing_held(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it is held, or joined, in that instant."""
-    waits: Any = getattr(mops, "wait")  # noqa: B009 - it is no public name
+    waits = Future.wait
 
-    def interrupted(over: Future[Any], seconds: float | None) -> bool:
+    def interrupted(over: Future[Any], seconds: float | None = None) -> bool:
         waits(over, seconds)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mops, "wait", interrupted)
+    monkeypatch.setattr(Future, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         acquired()
     fleet.world.run(10)
     assert fleet.record["released_at"]
-    monkeypatch.setattr(mops, "wait", waits)
+    monkeypatch.setattr(Future, "wait", waits)
     lease = acquired()
-    monkeypatch.setattr(mops, "wait", interrupted)
+    monkeypatch.setattr(Future, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fleet.as_of(fleet.process(), lambda: mops.make_remote_lease_writer(URI))
+    monkeypatch.setattr(Future, "wait", waits)
     fleet.world.run(200)
     assert age(fleet) > 150, "nobody renews it"
     lease.release()

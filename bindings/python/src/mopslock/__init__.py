@@ -34,15 +34,26 @@ twins for asyncio, ``mopslock.mops`` the names of mops' lease package, ``mopsloc
 ``mopslock.errors`` the tree of exceptions.
 """
 
-# ruff: noqa: F405, I001 - __all__ has names of errors; imports stand several on a line
+# ruff: noqa: F405 - __all__ has names of errors
 
 import importlib as _importlib
 import typing as _typing
 
 from ._api import (
-    Leasing, Permitting, accompany, acquire, acquire_permit, break_lease, inspect, lease, ls, permit, set_limit,
-    try_acquire, try_acquire_permit,
-)  # fmt: skip
+    Leasing,
+    Permitting,
+    accompany,
+    acquire,
+    acquire_permit,
+    break_lease,
+    inspect,
+    lease,
+    ls,
+    permit,
+    set_limit,
+    try_acquire,
+    try_acquire_permit,
+)
 from ._hosts import close
 from ._invoke import Result, Work, invoke, remote, submit
 from ._lease import Companion, Lease, Lost, Permit

@@ -1,7 +1,5 @@
 """The functions that users call, and the object between ``with`` and the lease."""
 
-# ruff: noqa: I001 - imports stand several on a line
-
 from __future__ import annotations
 
 import functools
@@ -19,8 +17,16 @@ from ._held import Handle
 from ._hosts import AnyStore, host_of
 from ._lease import Companion, Lease, Permit
 from ._options import (
-    CompanionOptions, LeaseOptions, PermitOptions, TryOptions, TryPermitOptions, Unpack, asked, part, spelled,
-)  # fmt: skip
+    CompanionOptions,
+    LeaseOptions,
+    PermitOptions,
+    TryOptions,
+    TryPermitOptions,
+    Unpack,
+    asked,
+    part,
+    spelled,
+)
 from ._request import CompanionRequest, LeaseRequest, SharedPermitRequest, ThreadAcquiring
 from .errors import BadArgument, Full, Held
 from .status import Status

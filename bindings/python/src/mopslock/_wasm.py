@@ -281,7 +281,8 @@ class Guest:
         self._failed: EngineFailed | None = None
         self._pid, self._handle, self._steps, self._seen = os.getpid(), 0, 0, 0
         with _loaded.lock:
-            compiled = _loaded.compiled = self._compiled = _loaded.compiled or Compiled(alone=_loaded.is_child)
+            compiled = _loaded.compiled or Compiled(alone=_loaded.is_child)
+            _loaded.compiled = self._compiled = compiled
             try:
                 self._store: Any = compiled.wasmtime.Store(compiled.engine)
                 exports = self._exports = compiled.linker.instantiate(self._store, compiled.module).exports(self._store)

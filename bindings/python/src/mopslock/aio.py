@@ -14,8 +14,6 @@ deadline, or when the loss is known, and the block raises LeaseLost. What the bl
 cancellation by another stays one. Of nested blocks, the outermost whose lease is lost raises.
 """
 
-# ruff: noqa: I001 - imports stand several on a line
-
 from __future__ import annotations
 
 import asyncio
@@ -34,9 +32,18 @@ from ._invoke import Invoking, WorkOutput, asking, joining
 from ._loop import TASK, Cancelling, Lost, threaded
 from ._memo import MEMO, Memo, MemoOptions, offered
 from ._options import (
-    RELEASE, Block, CompanionOptions, InvokeOptions, LeaseOptions, PermitOptions, RemoteOptions, TryOptions,
-    TryPermitOptions, Unpack, spelled,
-)  # fmt: skip
+    RELEASE,
+    Block,
+    CompanionOptions,
+    InvokeOptions,
+    LeaseOptions,
+    PermitOptions,
+    RemoteOptions,
+    TryOptions,
+    TryPermitOptions,
+    Unpack,
+    spelled,
+)
 from ._own.claims import HeldThing
 from ._request import Acquiring, Use
 from .errors import Full, Held, LeaseLost, RememberedFailure

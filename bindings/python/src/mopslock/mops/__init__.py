@@ -48,7 +48,7 @@ from ..stores import _lookup
 from . import _leases
 from ._engine import LEASE_DIRNAME, RECORD, Engine, Place, engine
 from ._keeping import add_lease_to_maintenance_daemon
-from ._leases import CannotMaintainLease, Claim, Lease, LeaseAcquired, LeaseLostError, RemoteLease, translated, wait
+from ._leases import CannotMaintainLease, Claim, Lease, LeaseAcquired, LeaseLostError, RemoteLease, translated
 
 EMPTY_READS = 5
 RETRY = 0.2  # seconds between two tries of a store that failed
@@ -111,7 +111,7 @@ def _settle(on: Engine, lease: Lease, claim: Claim, kind: str, wait_ns: int = 0,
     """Waits until it is held or joined."""
     try:
         claim.begin(kind, lease.expire_s, lease.acquire_margin_s, wait_ns, **more)
-        wait(claim.settled, None)
+        claim.settled.wait(None)
         claim.settled.result()
         lease.writer_id = lease.writer_id or claim.holder
         lease.keep(on, claim)

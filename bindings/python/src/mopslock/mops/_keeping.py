@@ -12,7 +12,7 @@ from .._future import Future
 from .._log import log
 from .._units import SECOND
 from ._engine import Engine, engine
-from ._leases import FINAL, RELEASE_WAIT, Claim, Lease, LeaseAcquired, RemoteLease, awaited, wait
+from ._leases import FINAL, RELEASE_WAIT, Claim, Lease, LeaseAcquired, RemoteLease, awaited
 
 
 def add_lease_to_maintenance_daemon(lease_acq: LeaseAcquired) -> Callable[[], None]:
@@ -166,7 +166,7 @@ class OwnReleaser(Releaser):
 
         finish()
         if isinstance(self.lease, RemoteLease):
-            if not wait(ended, RELEASE_WAIT):
+            if not ended.wait(RELEASE_WAIT):
                 log.warning("mopslock: lease %s: its last renewal has not been answered yet", self.lease.lease_dir_uri)
             return
         awaited(ended, self.lease)

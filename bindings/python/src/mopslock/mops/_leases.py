@@ -161,7 +161,7 @@ class Lease:
                 claim.leave()
             renewal = self.renew(on)
             try:
-                answered = wait(renewal.settled, patience(self.expire_s))
+                answered = renewal.settled.wait(patience(self.expire_s))
             finally:
                 renewal.client.command(renewal, "leave")
                 if renewal.doubtful:
@@ -268,7 +268,7 @@ def gave_up(renewal: Claim, uri: str) -> MopslockError:
 def awaited(over: Future[None], lease: Lease) -> None:
     """Waits for a release. Another's record is left alone, which is no error for the caller."""
     try:
-        if not wait(over, RELEASE_WAIT):
+        if not over.wait(RELEASE_WAIT):
             raise NotReleased(
                 f"mopslock: lease {lease.lease_dir_uri} was not released within {RELEASE_WAIT:g}s; "
                 "tried on, or it expires"
@@ -280,11 +280,6 @@ def awaited(over: Future[None], lease: Lease) -> None:
         )
     except LeaseLost as lost:
         raise Unreachable(f"mopslock: lease {lease.lease_dir_uri} was not released, and expires: {lost}") from lost
-
-
-def wait(over: Future[Any], seconds: float | None) -> bool:
-    """Waits until it is done, at most so many seconds, and returns whether it is."""
-    return over.wait(seconds)
 
 
 def patience(expire_s: float) -> float:
