@@ -311,8 +311,11 @@ class Permit(Lease):
 
     __slots__ = ("request", "total", "what")
 
-    def __init__(self, client: AnyClient, name: str, request: PermitRequest | None, **more: Any) -> None:
-        super().__init__(client, name, guarded=True, **more)
+    def __init__(
+        self, client: AnyClient, name: str, request: PermitRequest | None, *, ttl_ns: int = 0,
+        waits: OnWaiting | None = None, into: Future[HeldThing] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(client, name, guarded=True, ttl_ns=ttl_ns, waits=waits, into=into)
         self.request = request
         self.what = "limit of" if request is None else "permit of"
         self.protocol, self.total = "strict", 0
