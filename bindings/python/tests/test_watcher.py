@@ -58,7 +58,8 @@ def test_the_thread_ends_when_it_has_nothing_to_watch(tmp_path: Path, monkeypatc
     store, unregistered, forget = stores.Directory(tmp_path), list[bool](), atexit.unregister
 
     def unregister(end: Any) -> None:
-        unregistered.append(store._watcher._thread is threading.current_thread())
+        if end == store._watcher._end:  # and not that of another test's store
+            unregistered.append(store._watcher._thread is threading.current_thread())
         forget(end)
 
     monkeypatch.setattr(atexit, "unregister", unregister)
