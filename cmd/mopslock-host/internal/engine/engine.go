@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -48,6 +49,8 @@ func (e *Engine) open() {
 	e.inner, e.closeInner = guest, guest.Close
 }
 
+var errClosed = errors.New("it is closed")
+
 // Begin opens WASM in the background, while the first requests go to the store. Close waits for it.
 func (e *Engine) Begin() {
 	if e.Name == WASM {
@@ -69,7 +72,7 @@ func (e *Engine) Drop(machine core.Stepper) { e.inner.Drop(machine) }
 
 // Close closes the engine. Its machines cannot be stepped after that.
 func (e *Engine) Close(ctx context.Context) {
-	e.once.Do(func() {}) // it is not opened after this
+	e.once.Do(func() { e.err = errClosed }) // it is not opened after this
 	if e.closeInner != nil {
 		_ = e.closeInner(ctx) // nothing in it is kept
 	}

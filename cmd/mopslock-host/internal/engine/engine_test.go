@@ -36,4 +36,7 @@ func TestBegin(t *testing.T) {
 	if native.inner != nil {
 		t.Error("native was opened, for nobody")
 	}
+	if _, err := native.New(cfg); err == nil {
+		t.Error("a closed engine has made a machine")
+	}
 }
