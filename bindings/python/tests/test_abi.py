@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import re
 from pathlib import Path
 
@@ -37,6 +38,11 @@ def test_constants(header: str) -> None:
     assert constant(header, "MAX_MESSAGE") == _native.MAX_MESSAGE
     for name in ("OK", "EFORKED", "ECONTRACT"):
         assert re.search(rf"MOPSLOCK_{name}\s*=\s*{getattr(_native, name)}\b", header)
+
+
+def test_a_library_without_its_functions_is_refused() -> None:
+    with pytest.raises(errors.EngineFailed, match="is no libmopslock-core"):
+        _native.Library(Path(_ctypes.__file__))
 
 
 def test_every_function_that_is_called_is_declared(header: str) -> None:

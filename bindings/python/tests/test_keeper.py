@@ -332,6 +332,19 @@ print(list(keeper._current.keepers), flush=True)
         assert said(process) == "[True]"
 
 
+@pytest.mark.parametrize("name", ["h#x", "a\tb", "p%zz", "nul%00x", "q?create=maybe", "q?create=true&create=false"])
+def test_without_a_keeper_no_other_directory_is_kept(name: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A URL that a keeper would refuse, or read otherwise."""
+    monkeypatch.setattr(keeper, "command", lambda: None)
+    with alone(), pytest.raises(mopslock.EngineFailed, match="there is no mopslock-host"):
+        mopslock.acquire(f"{url}/{name}", "n")
+
+
+def test_what_is_too_long_for_a_message_is_refused(url: str) -> None:
+    with pytest.raises(mopslock.BadArgument, match="at most 98,304"):
+        mopslock.acquire(url, "n" * 98304, wait=0)
+
+
 async def test_a_task_has_another_keeper_when_one_was_killed(tmp_path: Path) -> None:
     """On a store of one's own. And a probe that cannot be deleted is left."""
     store = Directory(tmp_path, keeper=True)

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
 from . import _texts
 from ._duration import Duration, nanoseconds
@@ -32,6 +32,9 @@ AT_EXIT = 10.0
 
 DIRECTORY = re.compile(r"^(file:///[^?#]*[^?#/:])/+\Z")
 """A directory's URL that ends with a slash. A drive's URL, file:///C:/, needs its slash."""
+
+PLAIN = re.compile(r"file://(/(?:[^?#%\x00-\x1f\x7f]|%(?!00)[0-9A-Fa-f]{2})*)(?:\?(?:create=(true|false))?)?\Z")
+"""A directory's URL that means the same without a keeper."""
 
 
 class _Hosts:
@@ -143,14 +146,12 @@ def _host_of_url(url: str) -> OwnHost:
     try:
         return KeptHost(url, keeper(), lambda: _of_url(url).client)
     except NoKeeper as error:
-        at = urlsplit(url)
-        query = dict(parse_qsl(at.query, keep_blank_values=True))
-        if at.scheme != "file" or at.netloc or query.keys() - {"create"}:
+        if not (plain := PLAIN.match(url)):
             raise
         if not _hosts.said:
             _hosts.said = True
             log.warning("%s; directories are kept in this process", error)
-        return OwnHost(Directory(unquote(at.path), create=query.get("create") != "false"))
+        return OwnHost(Directory(unquote(plain[1]), create=plain[2] != "false"))
 
 
 def close(store: AnyStore | None = None, *, timeout: Duration = AT_EXIT) -> None:

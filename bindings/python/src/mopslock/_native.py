@@ -46,10 +46,13 @@ class Library:
             library = ctypes.PyDLL(str(path))  # it keeps the GIL: its calls are quick and wait for nothing
         except OSError as error:
             raise EngineFailed(f"mopslock: {path.name} cannot be loaded: {error}; {BUILD}") from error
-        self.new = declare(library.mopslock_new, text, size_t, address, address, size_t, address)
-        self.step = declare(library.mopslock_step, u64, text, size_t, address, size_t, address)
-        self.drop = declare(library.mopslock_drop, u64)
-        library.mopslock_abi_version.restype = ctypes.c_uint32
+        try:
+            self.new = declare(library.mopslock_new, text, size_t, address, address, size_t, address)
+            self.step = declare(library.mopslock_step, u64, text, size_t, address, size_t, address)
+            self.drop = declare(library.mopslock_drop, u64)
+            library.mopslock_abi_version.restype = ctypes.c_uint32
+        except AttributeError as error:
+            raise EngineFailed(f"mopslock: {path} is no libmopslock-core: {error}; {BUILD}") from error
         version = library.mopslock_abi_version()
         if version < ABI:
             raise EngineFailed(f"mopslock: {path} is too old (ABI {version}, not {ABI}); build or install it again")

@@ -6,6 +6,7 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from . import _texts
 from ._duration import Duration, nanoseconds, optional
 from ._units import ENDLESS
 from .errors import BadArgument, WeightExceedsLimit
@@ -74,8 +75,7 @@ class Terms:
         for what, words in (("renewal", Renewal), ("expiry", Expiry), ("protocol", Protocol)):
             if (word := getattr(self, what)) not in typing.get_args(words):
                 raise BadArgument(f"mopslock: {what} {word!r}: must be {' or '.join(typing.get_args(words))}")
-        if not isinstance(self.label, str):
-            raise BadArgument(f"mopslock: label {self.label!r}: must be text")
+        _texts.encode("label", self.label)
         self._durations()
         if self.protocol == "lastwriter" and self.session:
             raise BadArgument("mopslock: session: only strict has sessions; ask for strict")

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import math
 import mmap
 import os
 import queue
@@ -39,7 +40,7 @@ import msgpack
 from .._future import Future
 from .._log import log
 from .._workers import Do, begin_thread
-from ..errors import EngineFailed, MopslockError
+from ..errors import BadArgument, EngineFailed, MopslockError
 from .threads import shared
 from .verbs import Event
 
@@ -76,7 +77,7 @@ class Listener(Protocol):
 def command() -> Path | None:
     """The keeper's command: of the environment, of this package, of the package mopslock-host, or in PATH."""
     if named := os.environ.get(NAMED):
-        return Path(named)
+        return Path(named).absolute()  # a name alone is sought in PATH
     name = COMMAND + (".exe" if sys.platform == "win32" else "")
     mine = Path(__file__).parent.parent / "_bin" / name
     installed = Path(sysconfig.get_path("scripts")) / name
@@ -204,7 +205,7 @@ class Keeper:
             raise EngineFailed(
                 f"mopslock: {self.path} keep ended with {status}: {self._last_words() or 'no word'}; {INSTALL}"
             )
-        if ready.get("messages") != MESSAGES:
+        if ready.get("messages") != MESSAGES or "pid" not in ready:
             raise EngineFailed(
                 f"mopslock: {self.path} is mopslock-host {ready.get('version', '?')}, whose messages are of version "
                 f"{ready.get('messages', '?')}, and not {MESSAGES}; install the version that belongs to this package"
@@ -259,6 +260,8 @@ class Keeper:
             self._calls[call] = answer
             try:
                 self.say(number, {"kind": kind, "call": call, **fields})
+            except MopslockError as error:
+                answer.settle(error)
             except Exception as error:
                 answer.settle(EngineFailed(f"mopslock: {kind} cannot be said to a keeper: {error!r}"))
 
@@ -283,9 +286,15 @@ class Keeper:
 
     # Under the lock.
 
-    def say(self, number: int, message: Event, more: Mapping[str, Any] | None = None) -> None:
-        """Says something to a store."""
-        self._out.append(self._packer.pack([number, message] if more is None else [number, message, more]))
+    def say(self, number: int, message: Event, more: Mapping[str, Any] | None = None, most: float = math.inf) -> None:
+        """Says something to a store. BadArgument: it has more bytes."""
+        said = self._packer.pack([number, message] if more is None else [number, message, more])
+        if len(said) > most:
+            raise BadArgument(
+                f"mopslock: {message['kind']}: its name, label and other texts have {len(said):,} bytes together: "
+                f"must be at most {most:,}"
+            )
+        self._out.append(said)
 
     # What threads of ours do.
 

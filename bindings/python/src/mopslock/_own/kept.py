@@ -15,6 +15,7 @@ from .. import _texts
 from .._future import Future
 from .._log import log
 from .._metrics import Meter, elsewhere
+from .._native import MAX_MESSAGE
 from .._place import place_of
 from .._units import SECOND
 from ..errors import Incompatible, MopslockError, Raced, Stale, Unreachable, Unsettled, Vacant, error_class
@@ -193,7 +194,7 @@ class KeptClient(AnyClient):
             more = {"slot": slot, "answers": True} if claim.answers else {"slot": slot}
         elif event["kind"] == "ended" and claim is not None and isinstance(output := claim.result(), Output):
             more = {"path": str(output.path)}
-        self.keeper.say(self._number, {"mono": 0, "wall": 0, **event}, more)
+        self.keeper.say(self._number, {"mono": 0, "wall": 0, **event}, more, MAX_MESSAGE)
 
     def _begin(self, claim: Claim, command: Event, terms: Event) -> None:
         if self._is_gone is not None:

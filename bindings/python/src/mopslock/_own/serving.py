@@ -21,7 +21,7 @@ from typing import Any
 import msgpack
 
 from .._metrics import registry
-from ..errors import BadArgument, Closed, MopslockError
+from ..errors import BadArgument, Closed, EngineFailed, MopslockError
 from .base import FAULTS, Begun, Claim
 from .client import Client
 from .clock import System
@@ -206,10 +206,11 @@ class ServedClient(Client):
             self.meter.asked(number, event, terms)
             try:
                 self._step(event)
-            except MopslockError as error:
+            except Exception as error:
                 self._forget(number)
                 self.beliefs.end(number)
-                self.parent.fault(self.number, error, kind="not_begun", claim=number)
+                told = error if isinstance(error, MopslockError) else EngineFailed(f"mopslock: {error!r}")
+                self.parent.fault(self.number, told, kind="not_begun", claim=number)
         elif (known := self.claims.get(number)) is not None:
             assert isinstance(known, Served)
             known.path = more.get("path", known.path)
