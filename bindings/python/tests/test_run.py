@@ -28,9 +28,10 @@ from mopslock._future import Bell, Future
 from mopslock._held import Handle
 from mopslock._run import GRACE, Command, Watch, early
 from mopslock._units import ENDLESS, SECOND
+from mopslock._workers import begin_thread
 from mopslock.errors import LeaseExpired, LeaseTaken
 from mopslock.stores import Directory, Memory
-from test_interrupts import interrupted
+from test_interrupts import Interrupt, Interrupter, interrupted
 from ways import LIVES, NOTICES, SOON, Place, ended, later, program, said, until
 from world import FakeStore
 
@@ -137,6 +138,7 @@ class Fake:
     def __init__(self, left: int = 54 * SECOND) -> None:
         self.left, self.lost, self.signals, self.others = left, None, list[str](), list[bool]()
         self.ended, self.over = Future[None](), Future[None]()
+        self.bell, self.interrupts = Bell(), list[None]()
 
     def left_ns(self) -> int:
         return self.left
@@ -227,9 +229,9 @@ def test_the_rest_of_a_group_has_what_is_left_of_the_grace() -> None:
 
 
 def test_no_other_group_gets_the_number_of_one_that_may_be_signalled() -> None:
-    work, bell = Command(["true"], None, {"env": os.environ}), Bell()
-    work.begin({}, bell.ring)
-    assert bell.wait(SOON)
+    work = Command(["true"], None, {"env": os.environ})
+    work.begin({})
+    assert work.bell.wait(SOON)
     assert os.waitid(os.P_PID, work.pid.result(), os.WEXITED | os.WNOHANG | os.WNOWAIT)  # it is a zombie
     work.over.settle(None)
     assert work.result(None).returncode == 0
@@ -366,6 +368,44 @@ except mopslock.LeaseLost as error:
         process.send_signal(signal.SIGCONT)
         status, out, _ = ended(process)
     assert (status, out) == (0, "LeaseExpired\n")
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # nor begun
+def test_a_second_interrupt_anywhere_after_the_first_releases_nothing_beside_its_work() -> None:
+    """The work does not obey SIGTERM. Its pipe has ended when it has."""
+    store, main, begin, wait = Memory(), threading.get_ident(), begin_thread, Bell.wait
+    for n in itertools.count(step=2):
+        read, write = os.pipe()
+        second = Interrupter(n, edges=set())
+
+        def interrupt(bell: Bell, seconds: float | None, read: int = read, second: Interrupter = second) -> bool:
+            if threading.get_ident() != main:
+                return wait(bell, seconds)
+            patch.undo()
+            assert os.read(read, 9) == b"begun\n"
+            sys.settrace(second)
+            raise Interrupt
+
+        def begun(*args: Any) -> None:
+            begin(*args)
+            if threading.get_ident() == main:
+                patch.setattr(Bell, "wait", interrupt)
+
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Interrupt):
+            patch.setattr(_run, "begin_thread", begun)
+            try:
+                command = ["sh", "-c", "trap '' TERM; echo begun; exec sleep 1000"]
+                mopslock.run(command, store, f"n{n}", stdout=write, grace=0.1, ttl=LIVES)
+            finally:
+                sys.settrace(None)
+        os.close(write)
+        until(lambda: mopslock.inspect(store, f"n{n}").state == "released")  # noqa: B023
+        os.set_blocking(read, False)
+        assert os.read(read, 9) == b"", second.where
+        os.close(read)
+        if not second.delivered:
+            break
+    assert n > 10
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # nor begun

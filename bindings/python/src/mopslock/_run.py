@@ -9,8 +9,8 @@
 What another has taken, broken or released ends by SIGTERM at once, and by SIGKILL after the grace. What has run out of
 time is killed at once. `mopslock-host run` does the same (cmd/mopslock-host/internal/supervise).
 
-A thread of ours begins the work and waits for it. The caller's thread watches the lease: whatever interrupts it, it
-knows what to end.
+One thread of ours begins the work and waits for it. Another watches the lease, ends the work and releases. The caller
+only waits for that, so no interrupt can come between the end of the work and the release.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from . import _texts
 from ._api import ENVIRONMENT, lease
@@ -80,7 +81,9 @@ def run(
     If renewals fail, the group gets SIGTERM ``grace`` before the deadline (10 s, or a third of the TTL if that is less;
     no more is allowed), and SIGKILL at the deadline. After any other loss it gets SIGTERM at once, and SIGKILL after
     the grace. Then LeaseLost is raised, although the command may have ended well. What ends this call otherwise, such
-    as Ctrl-C, also ends the group so. After ``timeout`` seconds the group is killed: subprocess.TimeoutExpired.
+    as Ctrl-C, also ends the group so, and a second interrupt kills it. Interrupts in quick succession may end this call
+    before the group; the lease is released after it all the same. After ``timeout`` seconds the group is killed:
+    subprocess.TimeoutExpired.
 
     If this process is killed, so is the command itself, on Linux. If it is stopped, a command goes on, without a
     renewal unless a keeper makes it, until this process is continued. Processes that leave the group go on.
@@ -130,16 +133,36 @@ def _under(
     if not hasattr(os, "killpg"):
         raise RuntimeError(f"mopslock: {work.call} needs process groups, which this system does not have")
     grace_ns, margin_ns = (None if one is None else nanoseconds("grace", one) for one in (grace, options.get("margin")))
-    with lease(store, name, raise_if_lost=False, **cast("Any", options)) as held:
-        watch = Watch(held._held, work, grace_ns, margin_ns)
+    leasing, over, threads = lease(store, name, raise_if_lost=False, **cast("Any", options)), Future[Any](), list[Any]()
+    with leasing as held:
+
+        def watch() -> tuple[MopslockError | None, bool]:
+            leasing._uses.pop()  # from now on it is this thread that releases, unless the caller does so already
+            with held:
+                watch = Watch(held._held, work, grace_ns, margin_ns)
+                return watch.to_the_end(environment(held._held.handle()), timeout), watch.late
+
         try:
-            lost = watch.to_the_end(environment(held._held.handle()), timeout)
+            begin_thread(lambda: over.run(watch), "mopslock-run", threads.append)
+            if None in threads:
+                raise RuntimeError("mopslock: no thread can be begun for the work")
+            over.wait()
         except BaseException:
-            watch.give_up()
+            work.interrupts.append(None)  # in C: no other interrupt comes before it
+            if not leasing._uses:  # else the end of the block releases, and the thread begins no work
+                try:
+                    work.bell.ring()
+                    over.wait()
+                except BaseException:
+                    work.interrupts.append(None)
+                    work.bell.ring()
+                    over.wait()
+                    raise
             raise
+    lost, late = over.result()
     if lost is not None:
         raise again(lost)
-    return work.result(timeout if watch.late else None)
+    return work.result(timeout if late else None)
 
 
 def environment(handle: Handle) -> dict[str, str]:
@@ -166,7 +189,7 @@ class Watch:
                 )
             self._grace = ttl // 3
         self._early = min(self._grace, early(ttl, fresh, ttl // MARGIN if margin_ns is None else margin_ns))
-        self._bell = Bell()
+        self._bell = work.bell
         self._lost: MopslockError | None = None
         self._kill_at = 0  # time.monotonic_ns, once it is lost
         self._warned = False  # it was sent SIGTERM since renewals fail
@@ -177,8 +200,12 @@ class Watch:
         """Begins the work, and returns when it has ended: with the loss, if there was one."""
         until = None if timeout is None else time.monotonic() + timeout
         self._held.when_ended(lambda _: self._bell.ring())
-        self._work.begin(told, self._bell.ring)
+        if self._work.interrupts:  # and the caller may have released
+            raise CancelledError
+        self._work.begin(told)
         while not self._work.ended.done():
+            if self._work.interrupts:
+                self._give_up()
             pause = self.look() / SECOND
             if until is not None and not self.late:
                 pause = min(pause, max(0.0, until - time.monotonic()))
@@ -233,23 +260,23 @@ class Watch:
             self._lost = _texts.lost(self._held.name, "unreachable", None, self._held.what)
             self._kill_at = time.monotonic_ns() + self._held.left_ns()
         while self._lost is not None and time.monotonic_ns() < self._kill_at and self._work.has_others():
+            if self._work.interrupts:
+                break
             self._bell.wait(LOOK / SECOND)
         if self._lost is not None:
             self._work.signal(signal.SIGKILL)
         self._work.over.settle(None)
 
-    def give_up(self) -> None:
-        """The caller was interrupted, and waits for no result. Another interrupt shortens the grace."""
-        seconds = self._grace / SECOND
-        if self._work.begun.cancel():
-            return
-        try:
-            self._terminate()
-            self._work.ended.wait(seconds)
-        finally:
-            self._work.signal(signal.SIGKILL)
-            self._work.over.settle(None)
-            self._work.ended.wait(seconds)
+    def _give_up(self) -> NoReturn:
+        """The caller was interrupted, and waits for no result. Another interrupt ends the grace."""
+        end = time.monotonic() + self._grace / SECOND
+        self._terminate()
+        while not self._work.ended.done() and len(self._work.interrupts) == 1 and (left := end - time.monotonic()) > 0:
+            self._bell.wait(min(left, LONGEST_PAUSE / SECOND))
+        self._work.signal(signal.SIGKILL)
+        self._work.over.settle(None)
+        self._work.ended.wait(self._grace / SECOND)
+        raise CancelledError
 
 
 class Work(ABC, Generic[T]):
@@ -259,19 +286,18 @@ class Work(ABC, Generic[T]):
     """What its caller has called."""
 
     def __init__(self) -> None:
-        self.begun: Future[None] = Future()  # its thread goes on; or it is cancelled, and will not
+        self.bell = Bell()  # wakes who watches it
+        self.interrupts: list[None] = []  # of its caller
         self.pid: Future[int] = Future()
         self.ended: Future[None] = Future()
         self.over: Future[None] = Future()  # nobody signals its group any more
         self._outcome: Future[list[T]] = Future()
 
-    def begin(self, told: Mapping[str, str], tell: Callable[[], object]) -> None:
-        """Begins it with more variables in its environment. tell is called when it has ended."""
-        self.ended.add_done_callback(lambda _: tell())
+    def begin(self, told: Mapping[str, str]) -> None:
+        """Begins it with more variables in its environment. The bell rings when it has ended."""
+        self.ended.add_done_callback(lambda _: self.bell.ring())
 
         def carry() -> None:
-            if not self.begun.settle(None):
-                return
             try:
                 self._outcome.settle([self._carry(told)])
             except BaseException as error:
