@@ -20,7 +20,8 @@ import pytest
 import mopslock
 from mopslock import _hosts
 from mopslock._own import keeper
-from mopslock._own.keeper import WORDS, Belief, Keeper, Word
+from mopslock._own.belief import WORDS, Belief, Word
+from mopslock._own.keeper import Keeper
 from mopslock._own.kept import KeptClient
 from mopslock.stores import Directory
 from ways import LIVES, NOTICES, SOON, forked, program, said, until

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mopslock._own import serving
-from mopslock._own.keeper import Belief
+from mopslock._own.belief import Belief
 from mopslock._own.serving import Beliefs
 from mopslock._units import FOREVER
 from mopslock.terms import Terms

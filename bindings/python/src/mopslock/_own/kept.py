@@ -20,9 +20,10 @@ from .._place import place_of
 from .._units import SECOND
 from ..errors import Incompatible, MopslockError, Raced, Stale, Unreachable, Unsettled, Vacant, error_class
 from .base import FAULTS, LOOK, AnyClient, Begun, Claim, Output, Until
+from .belief import Word
 from .clock import System
 from .host import OwnHost, failed
-from .keeper import Call, Keeper, Word, keeper, keepers
+from .keeper import Call, Keeper, keeper, keepers
 from .threads import Timer, shared
 from .verbs import Action, Event, looked_at
 
