@@ -23,10 +23,11 @@ from typing import IO, Any
 import pytest
 
 import mopslock
-from mopslock import _run
+from mopslock import _process, _run
 from mopslock._future import Bell, Future
 from mopslock._held import Handle
-from mopslock._run import GRACE, Command, Watch, early
+from mopslock._process import Command
+from mopslock._run import GRACE, Watch, early
 from mopslock._units import ENDLESS, SECOND
 from mopslock._workers import begin_thread
 from mopslock.errors import LeaseExpired, LeaseTaken
@@ -88,7 +89,7 @@ def test_what_is_given_and_returned_is_as_by_subprocess(tmp_path: Path) -> None:
             given["stdin"] = subprocess.DEVNULL
         ours, theirs = mopslock.run(args, store, "n", **given), subprocess.run(args, check=False, **given)
         assert vars(ours) == vars(theirs)
-    for given, error in (
+    for number, (given, error) in enumerate((
         ({"args": ["false"], "check": True}, subprocess.CalledProcessError),
         ({"args": ["sh", "-c", "echo out; exec sleep 100"], "timeout": 0.2, **captured}, subprocess.TimeoutExpired),
         ({"args": ["no such command"]}, FileNotFoundError), ({"args": [tmp_path]}, PermissionError),
@@ -99,12 +100,14 @@ def test_what_is_given_and_returned_is_as_by_subprocess(tmp_path: Path) -> None:
         ({"args": ["true"], "ttl": 30, "grace": 11}, mopslock.BadArgument),
         ({"args": ["true"], "grace": -1}, mopslock.BadArgument), ({"args": ["true"], "shell": True}, TypeError),
         ({"args": ["true"], "on_loss": "cancel"}, TypeError),
-    ):  # fmt: skip
+    )):  # fmt: skip
+        name = f"given{number}"
         with pytest.raises(error) as caught:
-            mopslock.run(store=store, name="n", **given)
+            mopslock.run(store=store, name=name, **given)
         if isinstance(caught.value, subprocess.TimeoutExpired):
             assert (caught.value.cmd, caught.value.timeout, caught.value.output) == (given["args"], 0.2, b"out\n")
-        assert mopslock.inspect(store, "n").state in ("vacant", "released")
+        before_any_io = issubclass(error, (mopslock.BadArgument, TypeError, ValueError))
+        assert mopslock.inspect(store, name).state == ("vacant" if before_any_io else "released")
 
 
 def test_a_function_is_called_in_a_process_and_its_end_is_the_callers(tmp_path: Path) -> None:
@@ -299,7 +302,7 @@ def test_a_failure_of_ours_ends_the_work_before_the_release(call: str, monkeypat
         assert read.wait(SOON)
         raise TypeError("a bug")
 
-    monkeypatch.setattr(_run, "_said", fail)
+    monkeypatch.setattr(_process, "_said", fail)
     monkeypatch.setattr(subprocess.Popen, "communicate", fail)
 
     def work(out: int) -> Any:
