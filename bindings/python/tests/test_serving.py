@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -73,6 +74,15 @@ def test_renewals_of_a_session_are_told_where_one_of_its_claims_has_no_word(
     heard = served(World(FakeStore()), monkeypatch)("acquire", 1, "n", slot, session=True)
     renewals = [message for message in heard if message["kind"] == "renewed" and "claim" not in message]
     assert bool(renewals) == (slot == 0)
+
+
+def test_a_command_that_cannot_be_stepped_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its caller waits for it."""
+    give = served(World(FakeStore()), monkeypatch)
+    monkeypatch.setattr(serving.ServedClient, "_step", mock.Mock(side_effect=AttributeError("undefined symbol")))
+    (said,) = give("acquire", 1, "n")
+    assert (said["kind"], said["claim"], said["fault"]) == ("not_begun", 1, "engine")
+    assert "undefined symbol" in said["text"]
 
 
 def test_the_words_of_tenures_and_sessions() -> None:

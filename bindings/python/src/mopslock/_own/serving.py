@@ -209,8 +209,8 @@ class ServedClient(Client):
             except Exception as error:
                 self._forget(number)
                 self.beliefs.end(number)
-                told = error if isinstance(error, MopslockError) else EngineFailed(f"mopslock: {error!r}")
-                self.parent.fault(self.number, told, kind="not_begun", claim=number)
+                refused = error if isinstance(error, MopslockError) else EngineFailed(f"mopslock: {error!r}")
+                self.parent.fault(self.number, refused, kind="not_begun", claim=number)
         elif (known := self.claims.get(number)) is not None:
             assert isinstance(known, Served)
             known.path = more.get("path", known.path)
