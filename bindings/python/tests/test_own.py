@@ -434,22 +434,37 @@ def test_a_host_that_stays_held_up_waits_no_longer_than_three_limits(world: Worl
     assert len(world.held) == 2
 
 
-def test_a_put_that_has_waited_past_its_limit_is_never_begun(world: World) -> None:
-    """By then the name may be another's, though nobody had the time to give it up."""
+def test_a_renewal_that_has_waited_is_begun_within_three_limits_and_never_later(world: World) -> None:
+    """Its claim lasts for three. By then the name may be another's, though nobody had the time to give it up."""
     lease = world.lease()
     world.run(2)
+    for waited, begun in ((29.9, True), (30.1, False)):
+        world.store.after = lambda _, __: world.hold()
+        world.run(35, lambda: bool(world.held))
+        world.run(1)
+        assert len(world.held or ()) == 1
+        before = dict(world.store.objects)
+        world.store.mend()
+        world.store.asked()
+        world.jump(waited - 1)
+        world.invalidate()
+        assert (world.store.asked() != [], world.store.objects != before) == (begun, begun)
+        world.run(5)
+        assert lease.failure() is None
+
+
+def test_a_claim_that_has_waited_past_its_limit_is_never_begun(world: World) -> None:
+    future = world.host().begin_acquire("n", Terms(protocol="lastwriter"), FOREVER, None)
     world.store.after = lambda _, __: world.hold()
-    world.run(32)
+    world.run(1)
     assert len(world.held or ()) == 1
-    before = dict(world.store.objects)
     world.store.mend()
     world.store.asked()
     world.jump(10.1)
     world.invalidate()
-    assert (world.store.asked(), world.store.objects) == ([], before)
+    assert (world.store.asked(), world.store.objects) == ([], {})
     world.run(5)
-    assert world.store.asked() == RENEW
-    assert lease.failure() is None
+    assert type(future.exception()) is errors.Unreachable
 
 
 def test_what_the_core_warns_of_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:

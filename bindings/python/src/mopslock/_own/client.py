@@ -66,11 +66,12 @@ class Request:
         self.client, self.action, self.body = client, action, body
         limit = action["limit_ns"]
         self.last = now + LIMITS * limit  # when it is not waited for any more
-        self.limit: int = self.last if action["kind"] in READS else now + limit  # when it is not begun any more
+        self.renews = action.get("purpose") == "renewal"
+        # When it is not begun, or applied, any more. A renewal's three limits end before the claim's deadline.
+        self.limit: int = self.last if self.renews or action["kind"] in READS else now + limit
         self.look = now + limit - limit // LOOKS  # when a thread looks whether it was answered
         self.on_time = False  # the last one that looked
         self.key: str = action["key"]
-        self.renews = action.get("purpose") == "renewal"
         self.late = False
         self.lane = client.threads.lane(transfer=action["kind"] in RESULTS)
 
