@@ -74,11 +74,14 @@ func (l *Lease) readBack(ev *core.Event) {
 			l.turnAway(reason)
 			return
 		}
-		if l.Now.Mono >= l.giveUpAt() {
+		switch isOver := l.Now.Mono >= l.giveUpAt(); {
+		case isOver && l.LastTry: // what can be read meanwhile must not begin its patience anew
+			l.turnAway(l.Reach.Reason(base.Reads))
+		case isOver:
 			l.giveUp(base.EndRaced)
-			return
+		default:
+			l.Later(l.giveUpAt())
 		}
-		l.Later(l.giveUpAt())
 	case core.OutcomeNo:
 		l.notThere()
 	default:
