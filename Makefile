@@ -54,7 +54,7 @@ PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/p
 MODULES := tests/bench/pictures tests/bench/peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run build lib python python-parts install test test-go test-hammer test-mutations test-python test-wasm race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
+.PHONY: help run build binaries lib python python-parts install test test-go test-hammer test-mutations test-python test-wasm race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,17 @@ help: ## show what each target does
 # mopslock-host version tells the commit. Without git the flag would make the build fail.
 build: ## build bin/mopslock-host
 	$(GO) build $(if $(shell git rev-parse HEAD 2>/dev/null),-buildvcs=auto) -tags disable_grpc_modules -ldflags '-s -w' -o $(BIN)/mopslock-host ./cmd/mopslock-host
+
+# Static and without C, so that one binary runs on every system of its kind; the same sources make the same bytes anywhere.
+# RELEASED is what make release has binaries of, and BINARIES where they lie: BINARIES/linux-arm64/mopslock-host.
+RELEASED ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
+BINARIES ?= $(BIN)/binaries
+
+binaries: ## build the command for RELEASED systems into bin/binaries
+	@set -e; for to in $(RELEASED); do echo "building for $$to"; \
+		CGO_ENABLED=0 GOOS=$${to%-*} GOARCH=$${to#*-} $(GO) build -trimpath $(if $(shell git rev-parse HEAD 2>/dev/null),-buildvcs=auto) -tags disable_grpc_modules \
+			-ldflags '-s -w -buildid=' -o $(BINARIES)/$$to/mopslock-host$$(case $$to in windows-*) echo .exe ;; esac) ./cmd/mopslock-host; \
+	done
 
 lib: ## build libmopslock-core into bin/lib
 	@$(MAKE) -s -C bindings/c GO=$(GO)

@@ -30,7 +30,7 @@ func (a *app) versionCommand() *cobra.Command {
 // version prints from which sources this program was built.
 func (a *app) version() error {
 	info, _ := debug.ReadBuildInfo()
-	version, commit := builtFrom(info)
+	commit := commitOf(info)
 	guest := fmt.Sprintf("%x", sha256.Sum256(wasm.Module()))
 	strict, lastwriter := core.ProtocolStrict.String(), core.ProtocolLastWriter.String()
 	if a.json {
@@ -40,22 +40,18 @@ func (a *app) version() error {
 			Go        string   `json:"go"`
 			Guest     string   `json:"guest_sha256"`
 			Protocols []string `json:"protocols"`
-		}{version, commit, runtime.Version(), guest, []string{strict, lastwriter}})
+		}{core.Version, commit, runtime.Version(), guest, []string{strict, lastwriter}})
 	}
 	if commit != "" {
 		commit = "commit " + commit + ", "
 	}
-	return a.print(fmt.Sprintf("mopslock-host %s (%s%s, guest %s, protocols %s and %s)\n", version, commit, runtime.Version(), guest, strict, lastwriter))
+	return a.print(fmt.Sprintf("mopslock-host %s (%s%s, guest %s, protocols %s and %s)\n", core.Version, commit, runtime.Version(), guest, strict, lastwriter))
 }
 
-// builtFrom returns the version and the commit of a build's information, which may be nil.
-func builtFrom(info *debug.BuildInfo) (version, commit string) {
-	version = "devel"
+// commitOf returns the commit that a build's information names, which may be nil, or "".
+func commitOf(info *debug.BuildInfo) (commit string) {
 	if info == nil {
-		return version, ""
-	}
-	if known := info.Main.Version; known != "" && known != "(devel)" {
-		version = known
+		return ""
 	}
 	dirty := ""
 	for _, setting := range info.Settings {
@@ -66,8 +62,8 @@ func builtFrom(info *debug.BuildInfo) (version, commit string) {
 			dirty = "+dirty"
 		}
 	}
-	if commit != "" {
-		commit += dirty
+	if commit == "" {
+		return ""
 	}
-	return version, commit
+	return commit + dirty
 }

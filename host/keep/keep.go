@@ -33,13 +33,9 @@ import (
 	"github.com/mopslock/mopslock/host/internal/clock"
 )
 
-const (
-	// Messages is the version of the messages. A parent and a keeper of different ones do not
-	// understand each other.
-	Messages = 1
-	// Version is that of the release.
-	Version = "0.1.0"
-)
+// Messages is the version of the messages. A parent and a keeper of different ones do not
+// understand each other.
+const Messages = 1
 
 // Options are for Serve.
 type Options struct {
@@ -71,7 +67,7 @@ func Serve(in io.Reader, to io.Writer, o Options) error {
 	if k.clock == nil {
 		k.clock = clock.System{}
 	}
-	k.out.say(0, &said{Kind: "ready", Version: Version, Messages: Messages, PID: os.Getpid()})
+	k.out.say(0, &said{Kind: "ready", Version: core.Version, Messages: Messages, PID: os.Getpid()})
 	d := msgpack.NewDecoder(bufio.NewReaderSize(in, 64<<10))
 	for {
 		number, message, with, err := readMessage(d)

@@ -48,7 +48,7 @@ func serve(t *testing.T) *parent {
 		_ = outW.Close()
 	}()
 	t.Cleanup(func() { _ = inW.Close() })
-	if m := p.hear("ready"); m.Messages != Messages || m.Version != Version || m.PID != os.Getpid() {
+	if m := p.hear("ready"); m.Messages != Messages || m.Version != core.Version || m.PID != os.Getpid() {
 		t.Fatalf("ready says %+v", m.said)
 	}
 	return p

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/mopslock/mopslock/core"
 )
 
 // The tests read Python's sources by lines. These are formatted as ruff leaves them,
@@ -68,11 +70,14 @@ func pythonBlock(lines []string, indent int) int {
 	return long
 }
 
-// TestPythonVersion: the package has the version of the C libraries in it.
-func TestPythonVersion(t *testing.T) {
-	ours := regexp.MustCompile(`(?m)^VERSION \?= (\S+)$`).FindStringSubmatch(read(t, "bindings/c/Makefile"))
-	theirs := regexp.MustCompile(`(?m)^version = "([^"]+)"`).FindStringSubmatch(read(t, "bindings/python/pyproject.toml"))
-	if ours == nil || theirs == nil || ours[1] != theirs[1] {
-		t.Errorf("the C libraries' version is %q, and the Python package's %q", ours, theirs)
+// TestVersion: all that is released has one version.
+func TestVersion(t *testing.T) {
+	for file, pattern := range map[string]string{
+		"bindings/c/Makefile":            `(?m)^VERSION \?= (\S+)$`,
+		"bindings/python/pyproject.toml": `(?m)^version = "([^"]+)"`,
+	} {
+		if found := regexp.MustCompile(pattern).FindStringSubmatch(read(t, file)); found == nil || found[1] != core.Version {
+			t.Errorf("%s: version %q, and core.Version is %q", file, found, core.Version)
+		}
 	}
 }
