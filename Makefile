@@ -5,6 +5,7 @@ BIN := bin
 GOLANGCI_LINT := $(BIN)/golangci-lint-v2.15.0
 GOFUMPT := $(BIN)/gofumpt-v0.12.0
 GOVULNCHECK := $(BIN)/govulncheck-v1.8.0
+ACTIONLINT := $(BIN)/actionlint-v1.7.12
 
 # The servers that tests of real stores start; tests/servers knows these names.
 SERVERS := $(BIN)/servers
@@ -128,7 +129,7 @@ test-servers: servers ## run what only S3, GCS and Azure servers can tell, and w
 	$(GO) test -timeout 15m $$($(TESTED) | grep '$(SDK)' | cut -d ' ' -f 1 | grep -v /tests/servers$$)
 	$(GO) test -timeout 15m -run '$(ELSEWHERE)' ./cmd/mopslock-host ./tests/examples ./bindings/c/tests
 
-check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## check lint, formatting, module files, generated files
+check: $(GOLANGCI_LINT) $(GOFUMPT) $(ACTIONLINT) $(VENV)/installed ## check lint, formatting, workflows, module files, generated files
 	@echo "== gofumpt"
 	@out=$$($(GOFUMPT) -l core host wasm bindings cmd tests); test -z "$$out" || { echo "not formatted, run $(GOFUMPT) -w on:"; echo "$$out"; exit 1; }
 	@echo "== vet, where golangci-lint does not look"
@@ -141,6 +142,10 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## check lint, formatting, 
 	@$(VENV)/bin/ruff format -q --check --cache-dir $(BIN)/ruff $(PACKAGE) || { echo "not formatted, run $(VENV)/bin/ruff format $(PACKAGE)"; exit 1; }
 	@echo "== mypy"
 	@cd $(PACKAGE) && $(CURDIR)/$(VENV)/bin/mypy --no-error-summary --cache-dir $(CURDIR)/$(BIN)/mypy
+# It knows the inputs of actions by their major version alone.
+	@echo "== actionlint"
+	@set -e; for workflow in .github/workflows/*.yml; do sed -E 's/(uses: [^@]*@v[0-9]+)\.[0-9.]+/\1/' $$workflow | \
+		$(ACTIONLINT) -shellcheck= -pyflakes= -stdin-filename $$workflow -; done
 	@echo "== go.mod and go.sum"
 	@$(GO) mod tidy -diff
 	@$(GO) mod verify
@@ -260,6 +265,11 @@ $(GOVULNCHECK):
 	@mkdir -p $(BIN)/tmp
 	@GOBIN=$(CURDIR)/$(BIN)/tmp $(GO) install golang.org/x/vuln/cmd/govulncheck@v1.8.0
 	@mv $(BIN)/tmp/govulncheck $@
+
+$(ACTIONLINT):
+	@mkdir -p $(BIN)/tmp
+	@GOBIN=$(CURDIR)/$(BIN)/tmp $(GO) install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+	@mv $(BIN)/tmp/actionlint $@
 
 $(VERSITYGW):
 	@mkdir -p $(BIN)/tmp $(@D)
