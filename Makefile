@@ -55,7 +55,7 @@ PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/p
 MODULES := tests/bench/pictures tests/bench/peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run build binaries lib python python-parts install test test-go test-hammer test-mutations test-python test-wasm race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
+.PHONY: help run build binaries lib install test test-go test-hammer test-mutations test-python test-wasm race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,17 +77,6 @@ binaries: ## build the command for RELEASED systems into bin/binaries
 
 lib: ## build libmopslock-core into bin/lib
 	@$(MAKE) -s -C bindings/c GO=$(GO)
-
-python: $(VENV)/installed ## build the wheel of the Python package into bin/dist
-	@rm -f $(BIN)/dist/*.whl
-	@$(MAKE) -s python-parts PARTS=$(CURDIR)/$(BIN)/python-parts
-	@MOPSLOCK_LIB_DIR=$(CURDIR)/$(BIN)/python-parts $(PIP) wheel --no-deps --no-build-isolation -w $(BIN)/dist ./$(PACKAGE)
-	@ls $(BIN)/dist/*.whl
-
-# What setup.py packs, into PARTS. The tests' package has no cloud in its command.
-python-parts: ## build what the package is packed from into PARTS
-	@$(MAKE) -s -C bindings/c shared GO=$(GO) LIB=$(PARTS)
-	@$(GO) build -buildvcs=false -tags '$(or $(COMMAND_TAGS),disable_grpc_modules)' -ldflags '-s -w' -o $(PARTS)/mopslock-host ./cmd/mopslock-host
 
 install: ## install header, C library and pkg-config file (PREFIX=/usr/local)
 	@$(MAKE) -s -C bindings/c install GO=$(GO)
@@ -138,10 +127,11 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(ACTIONLINT) $(VENV)/installed ## check lint
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...
 	@echo "== ruff"
-	@$(VENV)/bin/ruff check -q --cache-dir $(BIN)/ruff $(PACKAGE)
-	@$(VENV)/bin/ruff format -q --check --cache-dir $(BIN)/ruff $(PACKAGE) || { echo "not formatted, run $(VENV)/bin/ruff format $(PACKAGE)"; exit 1; }
+	@$(VENV)/bin/ruff check -q --cache-dir $(BIN)/ruff $(PACKAGE) bindings/command
+	@$(VENV)/bin/ruff format -q --check --cache-dir $(BIN)/ruff $(PACKAGE) bindings/command || { echo "not formatted, run $(VENV)/bin/ruff format $(PACKAGE)"; exit 1; }
 	@echo "== mypy"
-	@cd $(PACKAGE) && $(CURDIR)/$(VENV)/bin/mypy --no-error-summary --cache-dir $(CURDIR)/$(BIN)/mypy
+	@set -e; cd $(PACKAGE); for files in '' ../command/setup.py; do \
+		$(CURDIR)/$(VENV)/bin/mypy --no-error-summary --cache-dir $(CURDIR)/$(BIN)/mypy $$files; done
 # It knows the inputs of actions by their major version alone.
 	@echo "== actionlint"
 	@set -e; for workflow in .github/workflows/*.yml; do sed -E 's/(uses: [^@]*@v[0-9]+)\.[0-9.]+/\1/' $$workflow | \
@@ -226,24 +216,26 @@ $(PEERS)/debian:
 	@rm -rf $(BIN)/tmp/peers
 
 # The parts are always built, and copied only when they differ: targets that
-# depend on them are made again when they have changed.
+# depend on them are made again when they have changed. The tests' command has no cloud.
 $(PYLIB)/stamp: FORCE
-	@$(MAKE) -s python-parts PARTS=$(CURDIR)/$(BIN)/lib COMMAND_TAGS=mopslock_nocloud GO=$(GO)
+	@$(MAKE) -s -C bindings/c shared GO=$(GO) LIB=$(CURDIR)/$(BIN)/lib
+	@$(GO) build -buildvcs=false $(NOCLOUD) -ldflags '-s -w' -o $(BIN)/lib/mopslock-host ./cmd/mopslock-host
 	@mkdir -p $(PYLIB)
 	@set -e; for file in $(BIN)/lib/libmopslock-core.so $(BIN)/lib/mopslock-host wasm/mopslock.wasm wasm/mopslock.wasm.sha256; do \
 		cmp -s $$file $(PYLIB)/$${file##*/} || { cp $$file $(PYLIB)/new; mv $(PYLIB)/new $(PYLIB)/$${file##*/}; touch $@; }; done
 
 # A changed pyproject.toml makes a new environment. Changed sources only
-# install the package again.
-$(VENV)/installed: $(PYLIB)/stamp $(PACKAGE)/pyproject.toml $(PACKAGE)/setup.py $(shell find $(PACKAGE)/src/mopslock -name '*.py' -o -type d ! -name __pycache__ ! -name _lib ! -name _bin)
-	@set -e; export MOPSLOCK_LIB_DIR=$(CURDIR)/$(PYLIB); \
+# install the packages again.
+$(VENV)/installed: $(PYLIB)/stamp $(addprefix $(PACKAGE)/,pyproject.toml setup.py building.py) $(addprefix bindings/command/,pyproject.toml setup.py) \
+		$(shell find $(PACKAGE)/src/mopslock -name '*.py' -o -type d ! -name __pycache__ ! -name _lib)
+	@set -e; export MOPSLOCK_LIB_DIR=$(CURDIR)/$(PYLIB) MOPSLOCK_BINARY=$(CURDIR)/$(PYLIB)/mopslock-host; \
 	if test $(VENV)/made -nt $(PACKAGE)/pyproject.toml; then \
-		$(PIP) install --no-deps --no-build-isolation --force-reinstall ./$(PACKAGE); \
+		$(PIP) install --no-deps --no-build-isolation --force-reinstall ./bindings/command ./$(PACKAGE); \
 	else \
 		echo "making $(VENV)"; \
 		rm -rf $(VENV); \
 		$(PYTHON) -m venv $(VENV); \
-		$(PIP) install './$(PACKAGE)[test]'; \
+		$(PIP) install ./bindings/command './$(PACKAGE)[test]'; \
 		touch $(VENV)/made; \
 	fi
 	@touch $@

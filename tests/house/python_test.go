@@ -73,8 +73,9 @@ func pythonBlock(lines []string, indent int) int {
 // TestVersion: all that is released has one version.
 func TestVersion(t *testing.T) {
 	for file, pattern := range map[string]string{
-		"bindings/c/Makefile":            `(?m)^VERSION \?= (\S+)$`,
-		"bindings/python/pyproject.toml": `(?m)^version = "([^"]+)"`,
+		"bindings/c/Makefile":                      `(?m)^VERSION \?= (\S+)$`,
+		"bindings/command/pyproject.toml":          `(?m)^version = "([^"]+)"`,
+		"bindings/python/src/mopslock/_version.py": `(?m)^VERSION = "([^"]+)"`,
 	} {
 		if found := regexp.MustCompile(pattern).FindStringSubmatch(read(t, file)); found == nil || found[1] != core.Version {
 			t.Errorf("%s: version %q, and core.Version is %q", file, found, core.Version)

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -249,15 +250,15 @@ def alone() -> Iterator[None]:
         yield
 
 
-READY = r"\x92\x00\x83\xa4kind\xa5ready\xa7version\xa39.9\xa8messages\x63"
+READY = r"\x92\x00\x84\xa4kind\xa5ready\xa7version\xa39.9\xa3pid\x01\xa8messages\x01"
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         ("#!/bin/sh\nexit 3", "ended with 3"), ("#!/bin/sh\necho no such flag >&2", "no such flag"),
-        ("#!/bin/sh\necho yyyy", "install the wheel"),
-        (f"#!{sys.executable}\nimport sys\nsys.stdout.buffer.write(b'{READY}')", r"9\.9.*install the version"),
+        ("#!/bin/sh\necho yyyy", "pip install mopslock-host=="),
+        (f"#!{sys.executable}\nimport sys\nsys.stdout.buffer.write(b'{READY}')", r"host 9\.9, .* mopslock \d.*pip"),
     ],
 )  # fmt: skip
 def test_what_is_no_keeper_of_this_version_is_refused_before_the_first_command(
@@ -269,6 +270,27 @@ def test_what_is_no_keeper_of_this_version_is_refused_before_the_first_command(
     monkeypatch.setenv(keeper.NAMED, str(other))
     with alone(), pytest.raises(mopslock.EngineFailed, match=told):
         mopslock.acquire(url, "n")
+
+
+@pytest.mark.parametrize("listed", ["../home/bin/mopslock-host", "../../bin/mopslock-host"])
+def test_the_command_is_found_where_its_package_lies(
+    listed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pip installs it for a user, and as it moves it for --target, without a change of the list."""
+    monkeypatch.delenv(keeper.NAMED, raising=False)
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path / "nowhere"))
+    site, command = tmp_path / "site", tmp_path / ("home/bin" if "home" in listed else "site/bin") / "mopslock-host"
+    info = site / "mopslock_host-0.1.0.dist-info"
+    for folder in (info, command.parent):
+        folder.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.4\nName: mopslock-host\nVersion: 0.1.0\n")
+    (info / "RECORD").write_text(f"{listed},,\n")
+    command.touch()
+    monkeypatch.syspath_prepend(site)
+    assert keeper.command() == command
+    command.unlink()
+    monkeypatch.setenv("PATH", "")
+    assert keeper.command() is None
 
 
 @pytest.mark.parametrize("missing", ["there is no mopslock-host", "Resource temporarily unavailable"])
@@ -285,7 +307,7 @@ def test_without_a_keeper_a_directory_is_kept_in_this_process(
         for name in "ab":
             with mopslock.lease(url + "?create=false", name, protocol="strict") as lease:
                 lease.check()
-        with pytest.raises(mopslock.EngineFailed, match=f"{missing}.*install the wheel"):
+        with pytest.raises(mopslock.EngineFailed, match=f"{missing}.*pip install mopslock-host=="):
             mopslock.acquire("s3://bucket", "n")
         mopslock.close()
     assert sum("in this process" in record.message for record in caplog.records) == 1

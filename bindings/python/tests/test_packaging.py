@@ -1,6 +1,7 @@
-"""What a wheel has in it, what it takes to build one, and what is said when that is missing.
+"""What the wheels of library and command have in them, what it takes to build one, and what is said when that is
+missing.
 
-Nothing is built by Go here: `make shared` is what makes the libraries that this Python has loaded. pip never asks a
+Nothing is built by Go here: `make shared` is what makes the library that this Python has loaded. pip never asks a
 registry for anything, but for msgpack when a wheel is installed for another Python.
 """
 
@@ -13,21 +14,25 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 PACKAGE = Path(__file__).resolve().parent.parent
+COMMAND_PACKAGE = PACKAGE.parent / "command"
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 MODULE = {"mopslock.wasm", "mopslock.wasm.sha256"}
 LIBRARIES = {"libmopslock-core" + SUFFIX}
 FILES = LIBRARIES | MODULE
 COMMAND = "mopslock-host"
-PLACES = {f"mopslock/_lib/{name}" for name in FILES} | {f"mopslock/_bin/{COMMAND}"}
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the libraries are built on Linux")
+PLACES = {f"mopslock/_lib/{name}" for name in FILES}
+PURE_PLACES = {f"mopslock/_lib/{name}" for name in MODULE}
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the library is built on Linux")
 VERSION = importlib.metadata.version("mopslock")
 
 
@@ -38,12 +43,12 @@ def installed(folder: Path) -> Path:
     assert spec.origin
     package = Path(spec.origin).parent
     assert {f.name for f in (package / "_lib").iterdir()} == FILES
-    for file in (*(package / "_lib").iterdir(), package / "_bin" / COMMAND):
+    for file in (package / "_lib").iterdir():
         (folder / file.name).symlink_to(file)
     return folder
 
 
-UNSET = ("MOPSLOCK_LIB_DIR", "MOPSLOCK_ENGINE", "GO", "CC")
+UNSET = ("MOPSLOCK_LIB_DIR", "MOPSLOCK_ENGINE", "MOPSLOCK_BINARY", "MOPSLOCK_PLATFORM", "MOPSLOCK_KEEPER", "GO", "CC")
 
 
 def environment(**changed: str) -> dict[str, str]:
@@ -76,11 +81,11 @@ def built(folder: Path) -> dict[str, bytes]:
 
 
 def libraries(files: dict[str, bytes]) -> dict[str, str]:
-    return {n.rpartition("/")[2]: c.decode() for n, c in files.items() if "/_lib/" in n or "/_bin/" in n}
+    return {n.rpartition("/")[2]: c.decode() for n, c in files.items() if "/_lib/" in n}
 
 
 SOURCES = {str(f.relative_to(PACKAGE / "src")) for f in (PACKAGE / "src").rglob("*.py")}
-FAKES = {name: "fake " + name for name in (*FILES, COMMAND)}
+FAKES = {name: "fake " + name for name in FILES}
 
 
 @pytest.fixture
@@ -96,7 +101,7 @@ def fakes(tmp_path: Path) -> Path:
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
     """The package alone, copied out of its checkout."""
-    left = shutil.ignore_patterns("__pycache__", "_lib", "_bin", "*.egg-info", "tests", "LICENSE", "build")
+    left = shutil.ignore_patterns("__pycache__", "_lib", "*.egg-info", "tests", "LICENSE", "build")
     return Path(shutil.copytree(PACKAGE, tmp_path / "copied", ignore=left))
 
 
@@ -109,6 +114,34 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+HOST = {"msgpack", "mopslock-host"}
+NATIVE = {
+    ("linux", "x86_64"): HOST,
+    ("linux", "aarch64"): HOST,
+    ("darwin", "arm64"): HOST | {"wasmtime"},
+    ("darwin", "x86_64"): HOST | {"wasmtime"},
+    ("win32", "AMD64"): HOST | {"wasmtime"},
+    ("win32", "ARM64"): HOST | {"wasmtime"},
+    ("linux", "riscv64"): {"msgpack", "wasmtime"},
+    ("freebsd14", "amd64"): {"msgpack", "wasmtime"},
+}
+"""What is installed beside a wheel with the library, or what a lock file made from its list has elsewhere."""
+PURE = {system: needed | {"wasmtime"} for system, needed in NATIVE.items()}
+
+
+def needs(metadata: str) -> dict[tuple[str, str], set[str]]:
+    """What each system would install beside a wheel."""
+    found = [Requirement(line) for line in re.findall(r"^Requires-Dist: (.+)$", metadata, re.MULTILINE)]
+    assert {str(r.specifier) for r in found if r.name == "mopslock-host"} == {"==" + VERSION}
+    return {
+        (system, machine): {
+            r.name for r in found
+            if r.marker is None or r.marker.evaluate({"sys_platform": system, "platform_machine": machine, "extra": ""})
+        }
+        for system, machine in NATIVE
+    }  # fmt: skip
+
+
 @pytest.mark.slow
 def test_wheel(wheel: Path) -> None:
     """One wheel for every Python of a platform: both engines, types and modules, and nothing else."""
@@ -119,7 +152,7 @@ def test_wheel(wheel: Path) -> None:
     assert rest == SOURCES | PLACES | {"mopslock/py.typed"}
     content = {name.rpartition("/")[2]: text.decode() for name, text in files.items() if ".dist-info/" in name}
     assert "\nRoot-Is-Purelib: false\n" in content["WHEEL"]
-    assert re.findall(r"^Requires-Dist: ([^;\n]+)$", content["METADATA"], re.MULTILINE) == ["msgpack>=1.0"]
+    assert needs(content["METADATA"]) == NATIVE
     extras = set(re.findall(r"^Provides-Extra: (.+)$", content["METADATA"], re.MULTILINE))
     assert extras == {"fsspec", "mops", "test", "wasm", "watch"}
 
@@ -128,8 +161,9 @@ def test_wheel(wheel: Path) -> None:
 def test_a_wheel_without_libraries_is_for_every_platform(tmp_path: Path) -> None:
     """It takes nothing but the checkout to build one, and its leases need wasmtime, whose absence is said."""
     files = build(PACKAGE, tmp_path, MOPSLOCK_ENGINE="wasm", PATH=str(tmp_path))
-    wheel, module = tmp_path / f"mopslock-{VERSION}-py3-none-any.whl", {f"mopslock/_lib/{name}" for name in MODULE}
-    assert {n for n in files if "dist-info" not in n} == SOURCES | {"mopslock/py.typed"} | module
+    wheel = tmp_path / f"mopslock-{VERSION}-py3-none-any.whl"
+    assert {n for n in files if "dist-info" not in n} == SOURCES | {"mopslock/py.typed"} | PURE_PLACES
+    assert needs(files[f"mopslock-{VERSION}.dist-info/METADATA"].decode()) == PURE
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "there")
     program = f"import sys; sys.path.insert(0, {str(tmp_path / 'there')!r}); import mopslock"
@@ -169,8 +203,8 @@ def test_editable_has_the_libraries_in_the_source_tree(fakes: Path, copied: Path
 
 
 def assert_refused(what: Path, to: Path, *said: str, **changed: str) -> None:
-    """The step of the build that makes the libraries is refused."""
-    done = run(sys.executable, "setup.py", "build_libraries", env=environment(**changed), cwd=what)
+    """The step of the build that makes the library, or the command, is refused."""
+    done = run(sys.executable, "setup.py", "build", env=environment(**changed), cwd=what)
     assert done.returncode != 0
     assert "Traceback" not in done.stdout
     for text in said:
@@ -181,7 +215,7 @@ def tools(tmp_path: Path, **instead: str) -> str:
     """A PATH with what a build needs, some of it replaced by scripts; an empty one is missing."""
     folder = tmp_path / "tools"
     folder.mkdir()
-    for tool in ("go", "gcc", "make", "nm", "cp", "sh"):
+    for tool in ("go", "gcc", "make", "nm", "cp", "sh", "mkdir"):
         if tool not in instead:
             found = shutil.which(tool)
             assert found, f"{tool} is needed for this test"
@@ -195,7 +229,7 @@ def tools(tmp_path: Path, **instead: str) -> str:
 REFUSED: list[tuple[dict[str, str], list[str]]] = [
     ({"go": ""}, ["Go 1.26 or newer is missing", "no command 'go'"]),
     ({"gcc": ""}, ["a C compiler is missing", "'gcc'"]),
-    ({"go": "", "make": "", "nm": ""}, ["Go 1.26 or newer is missing", "make is missing", "install binutils"]),
+    ({"go": "", "make": "", "nm": ""}, ["Go 1.26 or newer is missing", "make is missing", "nm is missing"]),
     ({"go": """echo '{"GOVERSION": "go1.19.2", "CC": "gcc"}'"""}, ["Go 1.26 or newer is missing: go is go1.19.2"]),
     ({"go": "echo toolchain not available >&2; exit 1"}, ["`go env` says toolchain not available"]),
     ({"make": "echo some compiler error; exit 2"}, ["some compiler error", "make ended with status 2"]),
@@ -214,31 +248,83 @@ def test_missing_and_unfit_tools(tmp_path: Path, instead: dict[str, str], said: 
 @on_linux
 def test_without_anything_prebuilt_make_is_asked_for_the_libraries(tmp_path: Path, fakes: Path) -> None:
     """Whatever lies in the source tree."""
-    make = f'test "$1 $3 $4" = "-C python-parts GO=go" && cp {fakes}/* "${{5#PARTS=}}"'
+    make = f'test "$1 $3 $4 $5 $6" = "-C GO=go -C bindings/c shared" && cp {fakes}/* "${{7#LIB=}}"'
     files = build(PACKAGE, tmp_path, PATH=tools(tmp_path, make=make), CC="gcc")
-    for name in [f"_lib/{name}" for name in LIBRARIES] + [f"_bin/{COMMAND}"]:
-        assert files[f"mopslock/{name}"].decode() == FAKES[name.rpartition("/")[2]]
+    for name in LIBRARIES:
+        assert files[f"mopslock/_lib/{name}"].decode() == FAKES[name]
     assert files["mopslock/_lib/mopslock.wasm"] == (PACKAGE.parent.parent / "wasm" / "mopslock.wasm").read_bytes()
 
 
 @on_linux
 def test_without_the_checkout_and_from_an_sdist(copied: Path, tmp_path: Path) -> None:
-    """An sdist can be made, has no libraries, and says why it cannot be installed."""
-    said = ["the checkout is missing", "an sdist does not have them", "install a wheel", "MOPSLOCK_LIB_DIR"]
-    assert_refused(copied, tmp_path, *said, str(copied))
-    build(copied, tmp_path, "sdist")
-    (sdist,) = tmp_path.glob("mopslock-*.tar.gz")
+    """An sdist has the module and no Go sources: it becomes a pure wheel. The same sources make the same bytes."""
+    assert_refused(copied, tmp_path, "the checkout is missing", "install a wheel", "MOPSLOCK_LIB_DIR")
+    folders = [tmp_path / "once", tmp_path / "again"]
+    for folder in folders:
+        build(PACKAGE, folder, "sdist", SOURCE_DATE_EPOCH="1767225600")
+    (sdist,), (again,) = (folder.glob("*.tar.gz") for folder in folders)
+    assert sdist.read_bytes() == again.read_bytes()
     with tarfile.open(sdist) as archive:
         assert not [name for name in archive.getnames() if "_lib/" in name]
+        archive.extractall(tmp_path)
+    files = build(tmp_path / f"mopslock-{VERSION}", tmp_path / "pure", PATH=str(tmp_path))
+    assert {n for n in files if "dist-info" not in n} == SOURCES | {"mopslock/py.typed"} | PURE_PLACES
+    assert needs(files[f"mopslock-{VERSION}.dist-info/METADATA"].decode()) == PURE
 
 
 def test_wrong_prebuilt_folder(tmp_path: Path) -> None:
     """It is an error, and no silent build of something else."""
-    assert_refused(PACKAGE, tmp_path, *LIBRARIES, COMMAND, "`make python`", MOPSLOCK_LIB_DIR=str(tmp_path))
-    (tmp_path / COMMAND).write_text("")
     missing = "there is no libmopslock-core" + SUFFIX
     assert_refused(PACKAGE, tmp_path, missing, MOPSLOCK_LIB_DIR=str(tmp_path))
     assert_refused(PACKAGE, tmp_path, "bin/lib is not an absolute path", MOPSLOCK_LIB_DIR="bin/lib")
+
+
+# The wheel of the command.
+
+TAGS = {
+    "linux-amd64": "manylinux_2_17_x86_64.musllinux_1_1_x86_64",
+    "darwin-arm64": "macosx_12_0_arm64",
+    "windows-arm64": "win_arm64",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", TAGS)
+def test_the_wheel_of_the_command(system: str, tmp_path: Path) -> None:
+    """It has the command alone, as a script that may be run, and no tool is needed to pack one that was built."""
+    binary = tmp_path / "some-name"
+    binary.write_text("fake")
+    files = build(COMMAND_PACKAGE, tmp_path, MOPSLOCK_BINARY=str(binary), MOPSLOCK_PLATFORM=system, PATH=str(tmp_path))
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name == f"mopslock_host-{VERSION}-py3-none-{TAGS[system]}.whl"
+    place = f"mopslock_host-{VERSION}.data/scripts/mopslock-host" + (".exe" if "windows" in system else "")
+    assert {n for n in files if "dist-info" not in n} == {place}
+    assert files[place] == b"fake"
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.getinfo(place).external_attr >> 16 & 0o777 == 0o755
+
+
+@on_linux
+def test_the_command_is_built_by_go_for_the_system_that_is_asked_for(tmp_path: Path) -> None:
+    make = """test "$1 $3 $4 $5" = "-C GO=go binaries RELEASED=windows-amd64" && place="${6#BINARIES=}/windows-amd64" &&
+        mkdir "$place" && cp "$0" "$place/mopslock-host.exe"
+    """
+    path = tools(tmp_path, make=make, gcc="")
+    files = build(COMMAND_PACKAGE, tmp_path, PATH=path, MOPSLOCK_PLATFORM="windows-amd64")
+    assert [name for name, content in files.items() if content.startswith(b"#!/bin/sh")]
+
+
+REFUSED_COMMANDS: list[tuple[dict[str, str], list[str]]] = [
+    ({"MOPSLOCK_BINARY": "/nowhere/at-all"}, ["there is no such file"]),
+    ({"MOPSLOCK_BINARY": "bin/mopslock-host"}, ["is not an absolute path"]),
+    ({"MOPSLOCK_PLATFORM": "plan9-amd64"}, ["there is no such system", "windows-arm64"]),
+    ({"PATH": "/nowhere"}, ["the command cannot be built here", "no command 'go'", "install a wheel"]),
+]
+
+
+@pytest.mark.parametrize(("changed", "said"), REFUSED_COMMANDS)
+def test_what_the_command_cannot_be_packed_from(changed: dict[str, str], said: list[str], tmp_path: Path) -> None:
+    assert_refused(COMMAND_PACKAGE, tmp_path, *said, **changed)
 
 
 # The wheel in every Python at hand.
@@ -257,11 +343,12 @@ def pythons() -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("python", pythons(), ids=lambda p: Path(p).name)
 def test_wheel_in_every_python(python: str, wheel: Path, tmp_path: Path) -> None:
-    """The same file is installed and imported, and the examples of both READMEs run, with both libraries."""
+    """The same files are installed and imported, and the examples of both READMEs run, with keeper and library."""
+    build(COMMAND_PACKAGE, tmp_path, MOPSLOCK_BINARY=str(Path(sysconfig.get_path("scripts")) / COMMAND))
     assert run(python, "-m", "venv", "--without-pip", tmp_path / "env").returncode == 0
     inside = tmp_path / "env" / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", inside, "install", "-q")
-    done = run(*pip, "--only-binary", ":all:", wheel)
+    done = run(*pip, "--only-binary", ":all:", wheel, *tmp_path.glob("*.whl"))
     assert done.returncode == 0, done.stdout
     store = environment(MOPSLOCK_STORE=(tmp_path / "leases").as_uri())
     for readme, said in EXAMPLES.items():

@@ -39,6 +39,7 @@ twins for asyncio, ``mopslock.mops`` the names of mops' lease package, ``mopsloc
 import importlib as _importlib
 import typing as _typing
 
+from . import _version
 from ._api import (
     Leasing,
     Permitting,
@@ -65,6 +66,8 @@ from .errors import *  # noqa: F403 - it says what it offers
 from .guard import Guarded, Slot, create_once, read_once
 from .status import PermitHolder, Status
 from .terms import Terms
+
+__version__ = _version.VERSION
 
 if _typing.TYPE_CHECKING:
     from . import aio as aio

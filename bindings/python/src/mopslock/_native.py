@@ -19,7 +19,10 @@ from .errors import EngineFailed, Forked
 
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 FOLDER = "MOPSLOCK_LIB"  # the environment variable that names another folder with the libraries
-BUILD = "it comes with a wheel: install one, or build it: pip install ./bindings/python of a checkout, with Go"
+BUILD = (
+    "it comes with a wheel: install one, or build it: "
+    "pip install ./bindings/command ./bindings/python of a checkout, with Go"
+)
 ABI = 6
 
 OK, EFORKED, ECONTRACT = 0, -4, -16

@@ -36,6 +36,7 @@ import msgpack
 
 from .._future import Future
 from .._log import log
+from .._version import VERSION
 from .._workers import Do, begin_thread
 from ..errors import BadArgument, EngineFailed, MopslockError
 from .belief import Belief
@@ -70,17 +71,32 @@ class Listener(Protocol):
 
 
 def command() -> Path | None:
-    """The keeper's command: of the environment, of this package, of the package mopslock-host, or in PATH."""
+    """The keeper's command: what the environment names, of this Python's scripts, of the package mopslock-host wherever
+    that lies, or in PATH."""
     if named := os.environ.get(NAMED):
         return Path(named).absolute()  # a name alone is sought in PATH
     name = COMMAND + (".exe" if sys.platform == "win32" else "")
-    mine = Path(__file__).parent.parent / "_bin" / name
-    installed = Path(sysconfig.get_path("scripts")) / name
-    for found in (mine, installed):
+    script = Path(sysconfig.get_path("scripts")) / name
+    if script.is_file():
+        return script
+    in_path = _of_the_package(name) or shutil.which(COMMAND)
+    return Path(in_path) if in_path else None
+
+
+def _of_the_package(name: str) -> Path | None:
+    """As where it was installed for a user alone, or into a directory of its own."""
+    import importlib.metadata  # noqa: PLC0415 - it takes a while
+
+    try:
+        package = importlib.metadata.distribution(COMMAND)
+    except ModuleNotFoundError:
+        return None
+    files = [str(file) for file in package.files or () if file.name == name]
+    for file in (*files, f"bin/{name}"):  # pip moves the scripts of a directory, and does not say so in the list
+        found = Path(os.path.abspath(str(package.locate_file(file))))
         if found.is_file():
             return found
-    in_path = shutil.which(COMMAND)
-    return Path(in_path) if in_path else None
+    return None
 
 
 class Keeper:
@@ -149,10 +165,10 @@ class Keeper:
             raise EngineFailed(
                 f"mopslock: {self.path} keep ended with {status}: {self._last_words() or 'no word'}; {INSTALL}"
             )
-        if ready.get("messages") != MESSAGES or "pid" not in ready:
+        version = ready.get("version", "?")
+        if ready.get("messages") != MESSAGES or "pid" not in ready or (version != VERSION and not self.python):
             raise EngineFailed(
-                f"mopslock: {self.path} is mopslock-host {ready.get('version', '?')}, whose messages are of version "
-                f"{ready.get('messages', '?')}, and not {MESSAGES}; install the version that belongs to this package"
+                f"mopslock: {self.path} is mopslock-host {version}, and this is mopslock {VERSION}; {INSTALL}"
             )
         self.pid: int = ready["pid"]
         ours.settimeout(None)
@@ -384,9 +400,7 @@ class Keeper:
 _foreign: list[Belief] = []
 """What would close a descriptor of the user's if it were freed."""
 
-INSTALL = (
-    "install the wheel of mopslock for this system, which has it, or name another mopslock-host by MOPSLOCK_KEEPER"
-)
+INSTALL = f"pip install {COMMAND}=={VERSION}, or name that command by {NAMED}"
 
 
 NO_PROCESS = (errno.EAGAIN, errno.ENOMEM, errno.ENOSYS, errno.EPERM)
