@@ -1,3 +1,5 @@
+//go:build !mopslock_pages
+
 // Command mopslock-host puts a lease that is kept in a blob store around a
 // command, and shows and ends the leases in a store.
 //

@@ -97,7 +97,7 @@ var arrows = []arrow{
 	}},
 	{dir: "bindings/c", ours: []string{"core", "core/machines"}},
 	{dir: "cmd/mopslock-host", ours: []string{"core", "core/machines", "core/wire", "host", "host/", "wasm", "cmd/mopslock-host/", "tests/explore", "tests/simulate"}, outside: []string{
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term",
+		"github.com/spf13/cobra", "github.com/spf13/cobra/doc", "github.com/spf13/pflag", "golang.org/x/term", // doc only with the tag mopslock_pages
 	}},
 	{dir: "cmd/mopslock-host/internal/bench", ours: []string{"core", "host", "host/doctor", "host/store"}},
 	{dir: "cmd/mopslock-host/internal/capture", outside: []string{"golang.org/x/sys/"}},
@@ -116,6 +116,10 @@ var arrows = []arrow{
 	{dir: "cmd/mopslock-host/internal/recording", ours: []string{"host", "host/trace"}},
 	{dir: "cmd/mopslock-host/internal/report", ours: []string{"core", "host", "host/doctor", "host/store"}},
 	{dir: "cmd/mopslock-host/internal/supervise", ours: []string{"core", "host", "cmd/mopslock-host/internal/child", "cmd/mopslock-host/internal/exit"}},
+	{dir: "release", outside: []string{ // a module of its own
+		"github.com/CycloneDX/cyclonedx-go", "github.com/CycloneDX/cyclonedx-gomod/pkg/generate/bin", "github.com/google/go-containerregistry/pkg/v1", "github.com/google/go-containerregistry/pkg/v1/",
+		"github.com/goreleaser/nfpm/v2", "github.com/goreleaser/nfpm/v2/", "github.com/rs/zerolog", "golang.org/x/crypto/x509roots/fallback/bundle",
+	}},
 	{dir: "tests", ours: []string{"core", "core/machines", "host", "host/", "wasm", "tests/servers", "tests/servers/"}, outside: []string{
 		"golang.org/x/sys/", "golang.org/x/sync/semaphore",
 	}},
