@@ -51,8 +51,8 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check -q
 PYLIB := $(BIN)/python-lib
 PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/python -m pytest -p no:cacheprovider
 
-# Modules of their own, for what only the bench needs.
-MODULES := tests/bench/pictures tests/bench/peers
+# Modules of their own, for what only the bench and a release need.
+MODULES := tests/bench/pictures tests/bench/peers release
 
 .DEFAULT_GOAL := help
 .PHONY: help run build binaries lib install test test-go test-hammer test-mutations test-python test-wasm race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
@@ -73,6 +73,41 @@ binaries: ## build the command for RELEASED systems into bin/binaries
 	@set -e; for to in $(RELEASED); do echo "building for $$to"; \
 		CGO_ENABLED=0 GOOS=$${to%-*} GOARCH=$${to#*-} $(GO) build -trimpath $(if $(shell git rev-parse HEAD 2>/dev/null),-buildvcs=auto) -tags disable_grpc_modules \
 			-ldflags '-s -w -buildid=' -o $(BINARIES)/$$to/mopslock-host$$(case $$to in windows-*) echo .exe ;; esac) ./cmd/mopslock-host; \
+	done
+
+# What make release packs beside the binaries. The C library is built here with the compiler of this machine.
+.PHONY: release release-parts release-check
+RELEASE := $(BIN)/release
+RELEASE_PARTS := $(BIN)/release-parts
+VERSION = $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' core/version.go)
+LIBRARIES = $(filter linux-$(shell $(GO) env GOARCH),$(RELEASED))
+
+# A binary that was built from another tree than its commit's would say so.
+release: ## pack what users download into bin/release, of a clean commit (RELEASED=linux-amd64: for that system)
+	@test -z "$$(git status --porcelain)" || { echo "make release: the tree is not clean: commit or remove what git status shows" >&2; exit 1; }
+	@$(MAKE) --no-print-directory binaries release-parts
+	@cd release && TZ=UTC CGO_ENABLED=0 $(GO) run -trimpath . -version $(VERSION) -systems '$(RELEASED)' -root $(CURDIR) -binaries $(abspath $(BINARIES)) \
+		-libraries $(CURDIR)/$(RELEASE_PARTS)/libraries -pages $(CURDIR)/$(RELEASE_PARTS)/pages -o $(CURDIR)/$(RELEASE)
+	@cd $(RELEASE) && ls -l | awk 'NR > 1 { printf "%11d %s\n", $$5, $$9 }'
+
+# The second copy lies elsewhere, and nothing that was compiled for the first serves it but the modules' sources.
+release-check: ## build a release of this commit twice, from two clones with a build cache each, and name what differs
+	@rm -rf $(BIN)/release-check
+	@git clone -q . $(BIN)/release-check/one
+	@git clone -q . $(BIN)/release-check/another/two
+	@$(MAKE) --no-print-directory -C $(BIN)/release-check/one release BIN=bin RELEASED='$(RELEASED)'
+	@GOCACHE=$(CURDIR)/$(BIN)/release-check/cache $(MAKE) -s -C $(BIN)/release-check/another/two release BIN=bin RELEASED='$(RELEASED)' >/dev/null
+	@cd $(BIN)/release-check && diff one/bin/release/SHA256SUMS another/two/bin/release/SHA256SUMS || { echo "two builds of one commit differ: see above" >&2; exit 1; }
+	@rm -rf $(BIN)/release-check/cache $(BIN)/release-check/another
+	@echo "two builds of one commit are the same, all $$(wc -l <$(BIN)/release-check/one/bin/release/SHA256SUMS) files"
+
+# The command that writes the pages is compiled as the one that is released, of which most is there by then.
+release-parts: ## build C libraries, man pages and completions for make release
+	@rm -rf $(RELEASE_PARTS)
+	@TZ=UTC SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) CGO_ENABLED=0 $(GO) run -trimpath -tags disable_grpc_modules,mopslock_pages ./cmd/mopslock-host $(RELEASE_PARTS)/pages
+	@set -e; for to in $(LIBRARIES); do dir=$(CURDIR)/$(RELEASE_PARTS)/libraries/$$to; echo "building $$to's C library"; \
+		GOFLAGS=-buildvcs=false $(MAKE) -s -C bindings/c GO=$(GO) LIB=$$dir; \
+		sed 's|@PREFIX@|$${pcfiledir}/../..|; s|@VERSION@|$(VERSION)|' bindings/c/mopslock-core.pc.in >$$dir/mopslock-core.pc; \
 	done
 
 lib: ## build libmopslock-core into bin/lib
@@ -120,9 +155,10 @@ test-servers: servers ## run what only S3, GCS and Azure servers can tell, and w
 
 check: $(GOLANGCI_LINT) $(GOFUMPT) $(ACTIONLINT) $(VENV)/installed ## check lint, formatting, workflows, module files, generated files
 	@echo "== gofumpt"
-	@out=$$($(GOFUMPT) -l core host wasm bindings cmd tests); test -z "$$out" || { echo "not formatted, run $(GOFUMPT) -w on:"; echo "$$out"; exit 1; }
+	@out=$$($(GOFUMPT) -l core host wasm bindings cmd release tests); test -z "$$out" || { echo "not formatted, run $(GOFUMPT) -w on:"; echo "$$out"; exit 1; }
 	@echo "== vet, where golangci-lint does not look"
 	@$(GO) vet -tags mopslock_nocloud ./cmd/mopslock-host
+	@$(GO) vet -tags mopslock_nocloud,mopslock_pages ./cmd/mopslock-host
 	@$(GO) vet -tags mopslock_mutations ./core/... ./tests/explore/... ./tests/simulate/...
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...

@@ -87,7 +87,7 @@ func TestPackagesSayWhatTheyAre(t *testing.T) {
 
 // topLevel is all that lies at the root.
 var topLevel = []string{
-	"go.mod", "go.sum", "core", "host", "wasm", "bindings", "cmd", "tests",
+	"go.mod", "go.sum", "core", "host", "wasm", "bindings", "cmd", "release", "tests",
 	"Makefile", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE",
 }
 
