@@ -35,6 +35,8 @@ func ClassOf(err error) core.Class {
 		return core.ClassUnreachable
 	case errors.Is(err, context.Canceled):
 		return core.ClassOther
+	case systemClass(err) != core.ClassNone:
+		return systemClass(err)
 	case is(err, syscall.EROFS):
 		return core.ClassReadOnly
 	case is(err, syscall.ENOSPC, syscall.EDQUOT):

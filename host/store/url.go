@@ -195,7 +195,7 @@ func cleanPrefix(prefix string) (string, error) {
 func fileLocation(u *url.URL, query url.Values, prefix string) (*Location, error) {
 	switch {
 	case u.Host != "" && u.Host != "localhost":
-		return nil, fmt.Errorf("%w: a file URL has three slashes, file:///absolute/path, and is of this machine", ErrURL)
+		return nil, fmt.Errorf("%w: a file URL has three slashes, file:///absolute/path, and is of this machine; give a share of the network a mount point or a drive", ErrURL)
 	case !strings.HasPrefix(u.Path, "/"):
 		return nil, fmt.Errorf("%w: a file URL needs an absolute path, file:///absolute/path", ErrURL)
 	case strings.ContainsRune(u.Path, 0):
@@ -214,6 +214,9 @@ func fileLocation(u *url.URL, query url.Values, prefix string) (*Location, error
 	dir := path.Clean(u.Path)
 	if runtime.GOOS == "windows" {
 		dir = strings.TrimPrefix(dir, "/") // file:///C:/dir
+		if filepath.VolumeName(dir) == dir {
+			dir += "/" // of the drive's root, and not of what is current there
+		}
 	}
 	dir = filepath.Join(filepath.FromSlash(dir), filepath.FromSlash(prefix))
 	if !filepath.IsAbs(dir) {

@@ -56,7 +56,11 @@ func (w *walk) dir(rel string) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(w.store.path(rel))
+	var entries []fs.DirEntry
+	err := patiently(func() (err error) {
+		entries, err = os.ReadDir(w.store.path(rel))
+		return err
+	})
 	if err = absentIfMissing(err); err != nil {
 		if errors.Is(err, store.ErrAbsent) {
 			return nil // never made, or removed since we saw it

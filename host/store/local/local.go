@@ -10,8 +10,9 @@
 // opens the store while the mount is away makes DIR below the mount point, unless its URL
 // says create=false.
 //
-// A key and another below it (a, a/b) cannot both be objects. On filesystems that fold
-// case, keys that differ only in case are one. Create needs hard links; without them its
+// A key and another below it (a, a/b) cannot both be objects. Neither can keys that differ
+// only in case, where the filesystem takes them for one (macOS, Windows): the second is
+// refused (fold.go). Create needs hard links; without them its
 // error is errors.ErrUnsupported. ctx does not interrupt a system call that hangs (a dead
 // NFS server).
 //
@@ -73,6 +74,8 @@ type Store struct {
 	closed atomic.Bool
 	watch  watcher
 
+	spelling spelling
+
 	// For tests: the clock, a call between a finished temp file and the clock
 	// check, changeFraction, and isOurs.
 	now        func() time.Time
@@ -91,6 +94,7 @@ func openAt(dir string, mustExist bool) (*Store, error) {
 		return nil, store.Fail("open", dir, core.ClassOther, fmt.Errorf("%w: it has no directory", store.ErrURL))
 	}
 	s := &Store{root: root, mustExist: mustExist, now: time.Now, beforeMove: func(string) {}, changed: changeFraction, isOurs: isOurs}
+	s.spelling.names = namesIn
 	opened := make(chan struct{})
 	go func() {
 		defer close(opened)
@@ -138,6 +142,9 @@ func (s *Store) Get(ctx context.Context, key string) (store.Object, error) {
 		return store.Object{}, s.fail("get", key, err)
 	}
 	object, err := s.read(path)
+	if err == nil {
+		err = s.spelling.check(s.root, key)
+	}
 	if err := s.done("get", key, absentIfMissing(err)); err != nil {
 		return store.Object{}, err
 	}
@@ -159,8 +166,11 @@ func (s *Store) read(path string) (store.Object, error) {
 
 // openObject opens a regular file, and nothing else.
 func openObject(path string) (*os.File, fs.FileInfo, error) {
-	// Non-blocking, so that a named pipe in the directory cannot block us.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	var f *os.File
+	err := patiently(func() (err error) {
+		f, err = openToRead(path)
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -210,17 +220,20 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, _ string) erro
 		if err != nil {
 			return err
 		}
-		if err := s.mayMove(ctx, "put"); err != nil {
-			os.Remove(temp)
-			return err
-		}
-		if err := os.Rename(temp, path); err != nil {
-			os.Remove(temp)
-			return err
-		}
-		return nil
+		return s.move(ctx, temp, path)
 	})
 	return s.done("put", key, err)
+}
+
+// move replaces the file of path by a temp file, and removes that if it cannot.
+func (s *Store) move(ctx context.Context, temp, path string) error {
+	err := patiently(func() error {
+		return rename(temp, path, func() error { return s.mayMove(ctx, "put") })
+	})
+	if err != nil {
+		os.Remove(temp)
+	}
+	return err
 }
 
 // Create implements store.Store: it writes and syncs a temp file, calls link(2), which
@@ -250,6 +263,9 @@ func (s *Store) Create(ctx context.Context, key string, body []byte, _ string) e
 		}
 		return syncDir(filepath.Dir(path))
 	})
+	if err == nil {
+		err = s.spelling.check(s.root, key)
+	}
 	return s.done("create", key, err)
 }
 
@@ -262,6 +278,9 @@ func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
 	info, err := os.Stat(path)
 	if err == nil {
 		err = regular(info)
+	}
+	if err == nil {
+		err = s.spelling.check(s.root, key)
 	}
 	absent := errors.Is(absentIfMissing(err), store.ErrAbsent)
 	if absent {
@@ -278,11 +297,18 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err != nil {
 		return s.fail("delete", key, err)
 	}
-	if err := s.mayMove(ctx, "delete"); err != nil {
+	late := false
+	err = patiently(func() error {
+		if err := s.mayMove(ctx, "delete"); err != nil {
+			late = true
+			return err
+		}
+		return os.Remove(path)
+	})
+	if late {
 		return s.fail("delete", key, err)
 	}
-	err = os.Remove(path)
-	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) { // a directory: no object has this key
+	if errors.Is(err, fs.ErrExist) { // a directory that is not empty: no object has this key
 		err = store.ErrAbsent
 	}
 	absent := errors.Is(absentIfMissing(err), store.ErrAbsent)
@@ -380,6 +406,9 @@ func checkKey(key string) error {
 		if isTemp(segment) {
 			return fmt.Errorf("%w: a segment begins with %s, which marks files being written", store.ErrKey, tempPrefix)
 		}
+		if runtime.GOOS == "windows" && strings.TrimRight(segment, ". ") != segment {
+			return fmt.Errorf("%w: a segment ends with a dot or a space, which Windows drops", store.ErrKey)
+		}
 	}
 	// For Windows alone: drive letters, device names, streams.
 	if !filepath.IsLocal(filepath.FromSlash(key)) || runtime.GOOS == "windows" && strings.ContainsAny(key, `:*?"<>|`) {
@@ -457,9 +486,9 @@ func (s *Store) fail(op, key string, err error) error {
 		// The directory is not at fault.
 	case (class == core.ClassOther || class == core.ClassUnauthorized) && s.missing():
 		class = core.ClassNoSuchStore
-	case errors.Is(err, errBelow):
+	case errors.Is(err, errBelow), errors.Is(err, errFolded):
 		class = core.ClassNoSuchStore
-	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.ENOTDIR):
+	case (op == "put" || op == "create") && class != core.ClassUnreachable && s.isBlocked(key):
 		// It stays so until a person moves the file that is in the way.
 		class, err = core.ClassNoSuchStore, fmt.Errorf("%w (%w)", errBelow, err)
 	}

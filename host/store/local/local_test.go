@@ -199,6 +199,9 @@ func TestDirectoryVanishes(t *testing.T) {
 		}
 		return nil
 	}}, 1000, ""))
+	if runtime.GOOS == "windows" {
+		return // an open file's directory cannot be removed there
+	}
 	err = s.PutFrom(t.Context(), "n/m/s", &storetest.Body{Size: 1000, After: func(int64) error {
 		return os.RemoveAll(filepath.Join(dir, "n"))
 	}}, 1000, "")
@@ -314,7 +317,7 @@ func TestInjected(t *testing.T) {
 	} {
 		err := s.fail("put", "n/k", &fs.PathError{Op: "open", Path: s.path("n/k"), Err: errno})
 		wantClass(t, err, class)
-		if !strings.HasPrefix(err.Error(), `mopslock: store: put "n/k": open /`) || !strings.HasSuffix(err.Error(), ")") {
+		if !strings.HasPrefix(err.Error(), `mopslock: store: put "n/k": open `+s.path("n/k")) || !strings.HasSuffix(err.Error(), ")") {
 			t.Fatal(err)
 		}
 	}

@@ -25,6 +25,11 @@ func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, store.Info
 		return nil, store.Info{}, s.fail("get", key, err)
 	}
 	f, info, err := openObject(path)
+	if err == nil {
+		if err = s.spelling.check(s.root, key); err != nil {
+			f.Close()
+		}
+	}
 	if errDone := s.done("get", key, absentIfMissing(err)); errDone != nil {
 		if err == nil {
 			f.Close()
@@ -68,13 +73,7 @@ func (s *Store) PutFrom(ctx context.Context, key string, body io.Reader, size in
 	if err != nil {
 		return s.done("put", key, err)
 	}
-	if err = s.mayMove(ctx, "put"); err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		os.Remove(temp)
-	}
-	return s.done("put", key, err)
+	return s.done("put", key, s.move(ctx, temp, path))
 }
 
 // CreateFrom implements store.Streamer in the way of Create. If the key is already taken,
@@ -98,6 +97,9 @@ func (s *Store) CreateFrom(ctx context.Context, key string, body io.Reader, size
 	}
 	if err == nil {
 		err = syncDir(filepath.Dir(path))
+	}
+	if err == nil {
+		err = s.spelling.check(s.root, key)
 	}
 	return s.done("create", key, err)
 }

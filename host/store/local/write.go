@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/mopslock/mopslock/host/store"
 )
@@ -143,13 +144,26 @@ func syncDir(dir string) error {
 	return err
 }
 
+// patiently repeats what Windows refuses while another process has the file open, as a reader has for a moment.
+// Where it is something else, such as a missing permission, that costs a second.
+func patiently(do func() error) error {
+	const tries, pause = 100, 10 * time.Millisecond
+	for try := 1; ; try++ {
+		err := do()
+		if err == nil || try == tries || !isBusy(err) {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}
+
 // link gives temp the name path, or says what has the name.
 func link(temp, path string) error {
 	err := os.Link(temp, path)
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, syscall.EEXIST):
+	case errors.Is(err, fs.ErrExist):
 		theirs, errTheirs := os.Lstat(path)
 		ours, errOurs := os.Lstat(temp)
 		if errTheirs != nil {
@@ -159,7 +173,7 @@ func link(temp, path string) error {
 			return nil // NFS sent the link again after a lost answer
 		}
 		return taken(theirs)
-	case errors.Is(err, syscall.EPERM), errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EMLINK):
+	case errors.Is(err, errors.ErrUnsupported), hasNoLinks(err):
 		// We have just made a file in that directory, so it is the link that the
 		// filesystem refuses (FAT, some FUSE and SMB mounts).
 		return fmt.Errorf("%w: this filesystem has no hard links: %w", errors.ErrUnsupported, err)
@@ -173,4 +187,19 @@ func taken(info fs.FileInfo) error {
 		return errBelow
 	}
 	return store.ErrExists
+}
+
+// isBlocked reports whether there can be no file of a key: a directory has its name, or a file the name of a directory
+// above it. Systems have many errors for that, and use these for other things too.
+func (s *Store) isBlocked(key string) bool {
+	path := s.path(key)
+	if info, err := os.Stat(path); err == nil {
+		return info.IsDir()
+	}
+	for path = filepath.Dir(path); len(path) > len(s.root); path = filepath.Dir(path) {
+		if info, err := os.Stat(path); err == nil {
+			return !info.IsDir()
+		}
+	}
+	return false
 }
