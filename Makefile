@@ -55,7 +55,7 @@ PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/p
 MODULES := tests/bench/pictures tests/bench/peers release
 
 .DEFAULT_GOAL := help
-.PHONY: help run build binaries lib install test test-go test-hammer test-mutations test-python test-wasm race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
+.PHONY: help run build binaries lib install test test-go test-hammer test-mutations test-python test-wasm race vet-systems test-wine test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -147,6 +147,17 @@ test-wasm: $(VENV)/installed ## run the tests of stores of one's own in Python o
 
 race: ## run the other tests of packages with goroutines under the race detector
 	$(GO) test -timeout 15m -race -skip Hammer $(RACY)
+
+# What compiles for other systems. The tests that need Linux or Unix say so by build tags.
+vet-systems: ## vet for Windows and macOS, tests as well
+	@set -e; for to in windows-amd64 windows-arm64 darwin-amd64 darwin-arm64; do echo "== vet for $$to"; \
+		CGO_ENABLED=0 GOOS=$${to%-*} GOARCH=$${to#*-} $(GO) vet $(NOCLOUD) ./...; done
+
+# No part of .ci/run: the standard library is compiled anew, and a store on wine's files takes its time.
+WINE := ./core/... ./host/store ./host/store/local
+
+test-wine: ## run tests for Windows by wine, which is installed if need be
+	tests/wine -timeout 15m -skip 'TestHammerConformance/stream_whole_or_none' $(WINE)
 
 test-servers: servers ## run what only S3, GCS and Azure servers can tell, and what needs an SDK, Node or Valgrind
 	$(GO) test -timeout 15m -count 1 ./tests/servers/...

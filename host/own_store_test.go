@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -16,6 +17,7 @@ func TestOwnLeaseOfAnotherSpelling(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
+	slashed := "/" + strings.TrimPrefix(filepath.ToSlash(dir), "/") // file:///C:/dir
 	open := func(url string) *Host {
 		h, err := Open(t.Context(), url, nil)
 		if err != nil {
@@ -24,13 +26,13 @@ func TestOwnLeaseOfAnotherSpelling(t *testing.T) {
 		t.Cleanup(func() { _ = h.Close(context.Background()) })
 		return h
 	}
-	outer, err := open("file://"+dir+"/real").Acquire(t.Context(), "n", nil)
+	outer, err := open("file://"+slashed+"/real").Acquire(t.Context(), "n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(outer.Context(), time.Minute)
 	defer cancel()
-	_, err = open("file://localhost"+dir+"/./link/").Acquire(ctx, "n", nil)
+	_, err = open("file://localhost"+slashed+"/./link/").Acquire(ctx, "n", nil)
 	if failed := (*Error)(nil); !errors.As(err, &failed) || failed.of != ofOwn {
 		t.Errorf("%v, and not that it would wait for itself", err)
 	}

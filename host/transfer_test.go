@@ -83,7 +83,7 @@ func (w *world) on(s store.Store) *Host {
 // piece by piece. A directory keeps it in a file.
 func TestResultIsStreamed(t *testing.T) {
 	const size = 8 << 20
-	h, err := Open(background, "file://"+filepath.ToSlash(t.TempDir()), &Options{Memory: "-"})
+	h, err := Open(background, (&store.Location{Scheme: "file", Dir: t.TempDir()}).String(), &Options{Memory: "-"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -177,7 +177,7 @@ func TestOpenErrors(t *testing.T) {
 // TestCache: a compiled module that was cut off is made again, for the next Open. A bad
 // module is not the cache's fault.
 func TestCache(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "[1]*") // no pattern
+	dir := filepath.Join(t.TempDir(), "[1]+") // no pattern
 	good := fakeModule(2, "\x01", opUnreachable, opUnreachable)
 	open := func(module []byte, want bool) {
 		t.Helper()

@@ -476,7 +476,7 @@ func TestBadOptions(t *testing.T) {
 
 // A local directory is a good store, with file events.
 func TestDirectory(t *testing.T) {
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	s, err := store.Open(t.Context(), (&store.Location{Scheme: "file", Dir: t.TempDir()}).String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/wire"
 	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/store"
 )
 
 // parent is the other end of a keeper's messages.
@@ -35,6 +36,8 @@ type message struct {
 	Token  uint64 `json:"token"`
 	with   with
 }
+
+func urlOf(dir string) string { return (&store.Location{Scheme: "file", Dir: dir}).String() }
 
 func serve(t *testing.T) *parent {
 	t.Helper()
@@ -56,7 +59,7 @@ func serve(t *testing.T) *parent {
 
 // open opens a directory as store 1.
 func (p *parent) open(dir string) *parent {
-	p.say(1, asked{Kind: "open", Call: 1, URL: "file://" + filepath.ToSlash(dir)}, nil)
+	p.say(1, asked{Kind: "open", Call: 1, URL: urlOf(dir)}, nil)
 	p.hear("opened")
 	return p
 }
@@ -165,7 +168,7 @@ func TestTakesTheEnvironmentOfAStore(t *testing.T) {
 	const name = "MOPSLOCK_TEST_CREDENTIAL"
 	t.Setenv(name, "old")
 	p := serve(t)
-	p.say(1, asked{Kind: "open", Call: 1, URL: "file://" + filepath.ToSlash(t.TempDir()), Environment: map[string]string{name: "new"}}, nil)
+	p.say(1, asked{Kind: "open", Call: 1, URL: urlOf(t.TempDir()), Environment: map[string]string{name: "new"}}, nil)
 	p.hear("opened")
 	if value := os.Getenv(name); value != "new" {
 		t.Errorf("the store was opened with %q", value)
@@ -181,7 +184,7 @@ func TestEndsWithItsMessagesAndReleasesNothing(t *testing.T) {
 	if err := <-p.ended; err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.Open(t.Context(), "file://"+filepath.ToSlash(dir), &host.Options{Memory: "-"})
+	h, err := host.Open(t.Context(), urlOf(dir), &host.Options{Memory: "-"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +205,7 @@ func TestAnswersWhatItCannotDo(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	p.open(t.TempDir())
-	p.say(1, asked{Kind: "open", Call: 6, URL: "file://" + t.TempDir()}, nil)
+	p.say(1, asked{Kind: "open", Call: 6, URL: urlOf(t.TempDir())}, nil)
 	if m := p.next(); m.Kind != "fault" || m.Call != 6 || !strings.Contains(m.Text, "is open") {
 		t.Errorf("%+v", m)
 	}

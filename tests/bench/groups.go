@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 // groups are the parts of the budgets, in their order.

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command bench prints what mopslock costs beside what it cannot do without and
 // beside what a user would pick instead, as ratios measured in one run: A B A B …,
 // medians. `make bench` runs it; a whole run writes results, the table in README.md

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 // canal_lock's own benchmark is an acquire and a release. We take the lower figure for

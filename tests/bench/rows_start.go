@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 // The cost of a process that only holds a lease around true: beside a program without a

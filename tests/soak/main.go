@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command soak keeps two processes full of leases and waiters for as long as it is
 // told, one in Go and one in Python, and says of each whether its figures stay flat:
 // memory, goroutines or threads, files, watches, requests, and how late renewals are.

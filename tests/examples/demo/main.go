@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command demo shows leases at work: it starts real processes of
 // mopslock-host on a fresh local directory and prints who held what and when.
 // `make run` builds what it needs.

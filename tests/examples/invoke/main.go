@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command invoke is the worked example of `mopslock-host invoke` and `remote`:
 // an orchestrator has fifty jobs done by remotes that outlive it. Half-way it is
 // killed (SIGKILL) with all its processes but the remotes, and started again. It
