@@ -183,6 +183,7 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(ACTIONLINT) $(VENV)/installed ## check lint
 	@echo "== actionlint"
 	@set -e; for workflow in .github/workflows/*.yml; do sed -E 's/(uses: [^@]*@v[0-9]+)\.[0-9.]+/\1/' $$workflow | \
 		$(ACTIONLINT) -shellcheck= -pyflakes= -stdin-filename $$workflow -; done
+	@sed -n '/^```yaml/,/^```$$/{ /^```/d; s#mopslock/mopslock/\(.*\)@.*#./\1#; p; }' .github/actions/run/README.md | $(ACTIONLINT) -stdin-filename .github/actions/run/README.md -
 	@echo "== go.mod and go.sum"
 	@$(GO) mod tidy -diff
 	@$(GO) mod verify

@@ -73,6 +73,7 @@ func pythonBlock(lines []string, indent int) int {
 // TestVersion: all that is released has one version.
 func TestVersion(t *testing.T) {
 	for file, pattern := range map[string]string{
+		".github/actions/run/README.md":            `actions/run@v(\S+)`,
 		"bindings/c/Makefile":                      `(?m)^VERSION \?= (\S+)$`,
 		"bindings/command/pyproject.toml":          `(?m)^version = "([^"]+)"`,
 		"bindings/python/src/mopslock/_version.py": `(?m)^VERSION = "([^"]+)"`,
