@@ -76,7 +76,7 @@ binaries: ## build the command for RELEASED systems into bin/binaries
 	done
 
 # What make release packs beside the binaries. The C library is built here with the compiler of this machine.
-.PHONY: release release-parts release-check
+.PHONY: release release-parts release-test release-check
 RELEASE := $(BIN)/release
 RELEASE_PARTS := $(BIN)/release-parts
 VERSION = $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' core/version.go)
@@ -90,14 +90,18 @@ release: ## pack what users download into bin/release, of a clean commit (RELEAS
 		-libraries $(CURDIR)/$(RELEASE_PARTS)/libraries -pages $(CURDIR)/$(RELEASE_PARTS)/pages -o $(CURDIR)/$(RELEASE)
 	@cd $(RELEASE) && ls -l | awk 'NR > 1 { printf "%11d %s\n", $$5, $$9 }'
 
+release-test: ## install, use and remove what make release has packed for this machine
+	cd release && MOPSLOCK_RELEASE=$(CURDIR)/$(RELEASE) CGO_ENABLED=0 $(GO) test -trimpath -count 1 .
+
 # The second copy lies elsewhere, and nothing that was compiled for the first serves it but the modules' sources.
-release-check: ## build a release of this commit twice, from two clones with a build cache each, and name what differs
+release-check: ## build a release of this commit twice, from two clones with a build cache each, name what differs, and try it
 	@rm -rf $(BIN)/release-check
 	@git clone -q . $(BIN)/release-check/one
 	@git clone -q . $(BIN)/release-check/another/two
 	@$(MAKE) --no-print-directory -C $(BIN)/release-check/one release BIN=bin RELEASED='$(RELEASED)'
 	@GOCACHE=$(CURDIR)/$(BIN)/release-check/cache $(MAKE) -s -C $(BIN)/release-check/another/two release BIN=bin RELEASED='$(RELEASED)' >/dev/null
 	@cd $(BIN)/release-check && diff one/bin/release/SHA256SUMS another/two/bin/release/SHA256SUMS || { echo "two builds of one commit differ: see above" >&2; exit 1; }
+	@$(MAKE) --no-print-directory release-test RELEASE=$(BIN)/release-check/one/bin/release
 	@rm -rf $(BIN)/release-check/cache $(BIN)/release-check/another
 	@echo "two builds of one commit are the same, all $$(wc -l <$(BIN)/release-check/one/bin/release/SHA256SUMS) files"
 

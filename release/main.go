@@ -8,11 +8,13 @@ package main
 import (
 	"cmp"
 	"debug/buildinfo"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -73,12 +75,21 @@ func (r *release) build() error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
-	for _, pack := range []func() error{r.packCommand, r.packLibraries, r.packPackages, r.packImage, r.packBills, r.packWheels, r.writeSums, r.writeFormula} {
-		if err := pack(); err != nil {
-			return err
-		}
+	// Packing is compressing, which takes one processor.
+	packs := []func() error{r.packCommand, r.packLibraries, r.packPackages, r.packImage, r.packBills, r.packWheels}
+	failed := make([]error, len(packs))
+	var all sync.WaitGroup
+	for i, pack := range packs {
+		all.Go(func() { failed[i] = pack() })
 	}
-	return nil
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	if err := r.writeSums(); err != nil {
+		return err
+	}
+	return r.writeFormula()
 }
 
 // checkBinary takes commit and time from a binary, which must be of the same clean commit as
