@@ -75,6 +75,35 @@ binaries: ## build the command for RELEASED systems into bin/binaries
 			-ldflags '-s -w -buildid=' -o $(BINARIES)/$$to/mopslock-host$$(case $$to in windows-*) echo .exe ;; esac) ./cmd/mopslock-host; \
 	done
 
+# Wheels for RELEASED systems: the command's of each, and the library's of those of Linux, whose libmopslock-core zig compiles
+# for an old glibc. All others, and musl, have the pure wheel. tags.py fails if one is not what its name says.
+.PHONY: wheels
+WHEELS ?= $(BIN)/wheels
+ZIG := 0.17.1
+WHEEL_TOOLS := $(BIN)/wheel-tools-$(ZIG)
+PACK = $(abspath $(WHEEL_TOOLS))/bin/python -m pip --disable-pip-version-check -q wheel --no-deps --no-build-isolation -w $(abspath $(WHEELS))
+
+wheels: binaries $(WHEEL_TOOLS) ## build the wheels and the sdist for RELEASED systems into bin/wheels
+	@rm -rf $(WHEELS) && mkdir -p $(WHEELS)
+	@set -e; export SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)}; \
+	for to in $(RELEASED); do echo "packing for $$to"; \
+		MOPSLOCK_PLATFORM=$$to MOPSLOCK_BINARY=$$(echo $(abspath $(BINARIES))/$$to/mopslock-host*) $(PACK) ./bindings/command; \
+		case $$to in linux-amd64) machine=x86_64 ;; linux-arm64) machine=aarch64 ;; *) continue ;; esac; \
+		GOOS=linux GOARCH=$${to#*-} CC="$(abspath $(WHEEL_TOOLS))/bin/python -m ziglang cc -target $$machine-linux-gnu.2.17" \
+			$(MAKE) -s -C bindings/c shared GO=$(GO) LIB=$(abspath $(WHEELS))/parts/$$to; \
+		MOPSLOCK_LIB_DIR=$(abspath $(WHEELS))/parts/$$to $(PACK) --config-settings=--build-option=--plat-name=manylinux_2_17_$$machine ./$(PACKAGE); \
+	done; \
+	MOPSLOCK_ENGINE=wasm $(PACK) ./$(PACKAGE); \
+	cd $(PACKAGE) && $(abspath $(WHEEL_TOOLS))/bin/python -c 'import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])' $(abspath $(WHEELS)) >/dev/null
+	@rm -rf $(WHEELS)/parts $(PACKAGE)/src/mopslock.egg-info bindings/command/mopslock_host.egg-info
+	@$(WHEEL_TOOLS)/bin/python $(PACKAGE)/tags.py $(WHEELS)/*.whl
+
+$(WHEEL_TOOLS):
+	@rm -rf $(BIN)/tmp/wheel-tools
+	@$(PYTHON) -m venv $(BIN)/tmp/wheel-tools
+	@$(BIN)/tmp/wheel-tools/bin/python -m pip --disable-pip-version-check -q install auditwheel==6.8.2 setuptools==84.2.1 ziglang==$(ZIG)
+	@mv $(BIN)/tmp/wheel-tools $@
+
 # What make release packs beside the binaries. The C library is built here with the compiler of this machine.
 .PHONY: release release-parts release-test release-check
 RELEASE := $(BIN)/release
