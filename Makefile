@@ -187,7 +187,7 @@ vet-systems: ## vet for Windows and macOS, tests as well
 		CGO_ENABLED=0 GOOS=$${to%-*} GOARCH=$${to#*-} $(GO) vet $(NOCLOUD) ./...; done
 
 # No part of .ci/run: the standard library is compiled anew, and a store on wine's files takes its time.
-WINE := ./core/... ./host/store ./host/store/local
+WINE := ./core/... ./host/store ./host/store/local ./host/keep ./host ./host/limiter ./host/fence ./host/trace ./host/doctor ./wasm/internal/gen
 
 test-wine: ## run tests for Windows by wine, which is installed if need be
 	tests/wine -timeout 15m -skip 'TestHammerConformance/stream_whole_or_none' $(WINE)

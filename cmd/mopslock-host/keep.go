@@ -60,7 +60,7 @@ parent reads the deadlines from memory.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&parent, "parent", 0, "end when the process of this id has ended, also if stdin is still open; records name that process (default: end with stdin alone)")
-	flags.StringVar(&belief, "belief", "", "write the deadlines of claims into this `file`, which the parent maps (not on Windows); /dev/fd/N is a descriptor that was inherited")
+	flags.StringVar(&belief, "belief", "", "write the deadlines of claims into this `file`, which the parent maps; /dev/fd/N is a descriptor that was inherited")
 	flags.BoolVar(&detach, "detach", false, "start keep anew in a process that is no child of the parent's, with the same stdin, stdout and stderr, and end")
 	return cmd
 }
@@ -112,8 +112,7 @@ func detached(flags *pflag.FlagSet, belief *os.File) error {
 	})
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if belief != nil {
-		cmd.Args = append(cmd.Args, "--belief="+inherits+"3")
-		cmd.ExtraFiles = []*os.File{belief}
+		passOn(cmd, belief)
 	}
 	cmd.SysProcAttr = ofItsOwn()
 	if err := cmd.Start(); err != nil {

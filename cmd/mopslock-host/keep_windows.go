@@ -1,8 +1,16 @@
 package main
 
-import "syscall"
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
 
-// ofItsOwn gives a process a group of its own, where no ^C reaches it.
+// ofItsOwn gives a process a group of its own and no console, whose ^C or end would reach it.
 func ofItsOwn() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+	const detachedProcess = 0x8 // DETACHED_PROCESS
+	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP | detachedProcess}
 }
+
+// passOn has a process open the file by its name: none is inherited here.
+func passOn(cmd *exec.Cmd, belief *os.File) { cmd.Args = append(cmd.Args, "--belief="+belief.Name()) }

@@ -1,8 +1,11 @@
 package keep
 
 import (
+	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/mopslock/mopslock/core"
 )
@@ -15,6 +18,24 @@ type Belief struct{ words []int64 }
 
 // Tenures is how many bits of a word count tenures.
 const tenureBits = 8
+
+// OpenBelief maps a file, which the parent has made and maps as well. It stays mapped until the process ends. Where the
+// system maps no files the error is errors.ErrUnsupported.
+func OpenBelief(file *os.File) (*Belief, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	size := info.Size()
+	if size < 16 || size%8 != 0 || size > 1<<30 {
+		return nil, fmt.Errorf("mopslock: keep: the file of deadlines has %d bytes, and not some words of 8", size)
+	}
+	memory, err := mapped(file, size)
+	if err != nil {
+		return nil, fmt.Errorf("mopslock: keep: the file of deadlines cannot be mapped: %w", err)
+	}
+	return &Belief{words: unsafe.Slice((*int64)(memory), size/8)}, nil
+}
 
 // Words is how many claims it has room for.
 func (b *Belief) Words() int {

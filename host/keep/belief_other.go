@@ -1,11 +1,12 @@
-//go:build !unix
+//go:build !unix && !windows
 
 package keep
 
 import (
 	"errors"
 	"os"
+	"unsafe"
 )
 
-// OpenBelief maps no file here: renewals are told.
-func OpenBelief(*os.File) (*Belief, error) { return nil, errors.ErrUnsupported }
+// mapped maps no file here: renewals are told.
+func mapped(*os.File, int64) (unsafe.Pointer, error) { return nil, errors.ErrUnsupported }

@@ -2,6 +2,7 @@ package keep
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,6 +36,16 @@ type message struct {
 	At     int64  `json:"at_ns"`
 	Token  uint64 `json:"token"`
 	with   with
+}
+
+// dirOf is a directory that is left if Windows does not remove it: what is mapped, or a keeper that nobody ends still writes.
+func dirOf(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "mopslock-keep-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 func urlOf(dir string) string { return (&store.Location{Scheme: "file", Dir: dir}).String() }
@@ -118,7 +129,7 @@ func (p *parent) hear(kind string) message {
 func (p *parent) word(slot int) int64 { return atomic.LoadInt64(&p.words[slot]) }
 
 func TestKeepsALeaseForAnother(t *testing.T) {
-	p := serve(t).open(t.TempDir())
+	p := serve(t).open(dirOf(t))
 	p.acquire(1, "n")
 	held := p.hear("held")
 	if word := p.word(1); held.Token == 0 || word>>tenureBits != held.At>>tenureBits || word&0xff != 0 {
@@ -138,7 +149,7 @@ func TestKeepsALeaseForAnother(t *testing.T) {
 }
 
 func TestTellsAnswersWhoseClaimAsksForThem(t *testing.T) {
-	p := serve(t).open(t.TempDir())
+	p := serve(t).open(dirOf(t))
 	p.command(wire.Input{Kind: "acquire", Claim: 1, Terms: &wire.Config{Name: "n", Protocol: "lastwriter"}}, map[string]any{"slot": 1, "answers": true})
 	for {
 		if m := p.hear("answered"); m.Claim == 1 && m.Verb == "put" && m.Outcome == "yes" && bytes.Contains(m.Body, []byte("writer_id")) {
@@ -150,7 +161,7 @@ func TestTellsAnswersWhoseClaimAsksForThem(t *testing.T) {
 
 // A parent that cannot read the keeper's clock asks for it, and finds a deadline after it.
 func TestTellsItsClock(t *testing.T) {
-	p := serve(t).open(t.TempDir())
+	p := serve(t).open(dirOf(t))
 	clock := func() int64 {
 		p.say(1, asked{Kind: "ping", Call: 2}, nil)
 		return p.hear("done").Mono
@@ -168,7 +179,7 @@ func TestTakesTheEnvironmentOfAStore(t *testing.T) {
 	const name = "MOPSLOCK_TEST_CREDENTIAL"
 	t.Setenv(name, "old")
 	p := serve(t)
-	p.say(1, asked{Kind: "open", Call: 1, URL: urlOf(t.TempDir()), Environment: map[string]string{name: "new"}}, nil)
+	p.say(1, asked{Kind: "open", Call: 1, URL: urlOf(dirOf(t)), Environment: map[string]string{name: "new"}}, nil)
 	p.hear("opened")
 	if value := os.Getenv(name); value != "new" {
 		t.Errorf("the store was opened with %q", value)
@@ -176,7 +187,7 @@ func TestTakesTheEnvironmentOfAStore(t *testing.T) {
 }
 
 func TestEndsWithItsMessagesAndReleasesNothing(t *testing.T) {
-	dir := t.TempDir()
+	dir := dirOf(t)
 	p := serve(t).open(dir)
 	p.acquire(1, "n")
 	p.hear("held")
@@ -204,8 +215,8 @@ func TestAnswersWhatItCannotDo(t *testing.T) {
 	if m := p.next(); m.Kind != "fault" || !strings.Contains(m.Text, "sing") {
 		t.Errorf("%+v", m)
 	}
-	p.open(t.TempDir())
-	p.say(1, asked{Kind: "open", Call: 6, URL: urlOf(t.TempDir())}, nil)
+	p.open(dirOf(t))
+	p.say(1, asked{Kind: "open", Call: 6, URL: urlOf(dirOf(t))}, nil)
 	if m := p.next(); m.Kind != "fault" || m.Call != 6 || !strings.Contains(m.Text, "is open") {
 		t.Errorf("%+v", m)
 	}
@@ -213,7 +224,7 @@ func TestAnswersWhatItCannotDo(t *testing.T) {
 	if m := p.next(); m.Kind != "not_begun" || m.Claim != 1 || m.Fault != "argument" {
 		t.Errorf("%+v", m)
 	}
-	p.say(1, asked{Kind: "fetch", Call: 8, Key: "none/result", Path: filepath.Join(t.TempDir(), "x")}, nil)
+	p.say(1, asked{Kind: "fetch", Call: 8, Key: "none/result", Path: filepath.Join(dirOf(t), "x")}, nil)
 	if m := p.next(); m.Kind != "fault" || m.Call != 8 || m.Fault != "absent" {
 		t.Errorf("%+v", m)
 	}
@@ -235,7 +246,7 @@ func (p *parent) next() (m message) {
 }
 
 func TestStoresTheOutputOfWorkAndFetchesIt(t *testing.T) {
-	dir, files := t.TempDir(), t.TempDir()
+	dir, files := dirOf(t), dirOf(t)
 	p := serve(t).open(dir)
 	output, fetched := filepath.Join(files, "output"), filepath.Join(files, "fetched")
 	for _, path := range []string{output, fetched} {
@@ -302,7 +313,7 @@ func TestWordsOfTenuresAndSessions(t *testing.T) {
 }
 
 func TestBeliefOfAFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "belief")
+	path := filepath.Join(dirOf(t), "belief")
 	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -312,8 +323,11 @@ func TestBeliefOfAFile(t *testing.T) {
 	}
 	defer file.Close()
 	b, err := OpenBelief(file)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("this system maps no files: ", err)
+	}
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	b.set(3, 1<<20, 2)
 	if body, err := os.ReadFile(path); err != nil || body[3*8] != 2 && body[3*8+7] != 2 {

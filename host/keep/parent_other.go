@@ -1,10 +1,9 @@
-//go:build !linux
+//go:build !linux && !windows
 
 package keep
 
 import (
 	"os"
-	"runtime"
 	"syscall"
 	"time"
 )
@@ -17,10 +16,6 @@ const lookEach = 100 * time.Millisecond
 func AwaitEnd(pid int) {
 	p, err := os.FindProcess(pid)
 	if err != nil {
-		return
-	}
-	if runtime.GOOS == "windows" { // its handle can be waited for, and takes no signals
-		_, _ = p.Wait()
 		return
 	}
 	for p.Signal(syscall.Signal(0)) == nil {
