@@ -6,6 +6,7 @@ GOLANGCI_LINT := $(BIN)/golangci-lint-v2.15.0
 GOFUMPT := $(BIN)/gofumpt-v0.12.0
 GOVULNCHECK := $(BIN)/govulncheck-v1.8.0
 ACTIONLINT := $(BIN)/actionlint-v1.7.12
+CRANE := $(BIN)/crane-v0.22.1
 
 # The servers that tests of real stores start; tests/servers knows these names.
 SERVERS := $(BIN)/servers
@@ -133,6 +134,17 @@ release-check: ## build a release of this commit twice, from two clones with a b
 	@$(MAKE) --no-print-directory release-test RELEASE=$(BIN)/release-check/one/bin/release
 	@rm -rf $(BIN)/release-check/cache $(BIN)/release-check/another
 	@echo "two builds of one commit are the same, all $$(wc -l <$(BIN)/release-check/one/bin/release/SHA256SUMS) files"
+
+# What a release does after make release, for a tag that is the version's.
+.PHONY: release-tag push-image
+release-tag: ## check that TAG is the version's
+	@test '$(TAG)' = 'v$(VERSION)' || { echo "the tag is '$(TAG)', and core/version.go says $(VERSION)" >&2; exit 1; }
+
+# crane logs in as docker does, or with REGISTRY_USER and REGISTRY_TOKEN from the environment.
+push-image: $(CRANE) ## push the image of make release to a registry, TO=ghcr.io/mopslock/mopslock-host
+	@rm -rf $(BIN)/tmp/image && mkdir -p $(BIN)/tmp/image && tar -xf $(RELEASE)/mopslock-host-$(VERSION)-image.tar -C $(BIN)/tmp/image
+	@to='$(TO)'; test -z "$$REGISTRY_TOKEN" || printenv REGISTRY_TOKEN | $(CRANE) auth login "$${to%%/*}" -u "$$REGISTRY_USER" --password-stdin
+	@$(CRANE) push $(BIN)/tmp/image $(TO):$(VERSION) && $(CRANE) tag $(TO):$(VERSION) latest
 
 # The command that writes the pages is compiled as the one that is released, of which most is there by then.
 release-parts: ## build C libraries, man pages and completions for make release
@@ -343,6 +355,11 @@ $(ACTIONLINT):
 	@mkdir -p $(BIN)/tmp
 	@GOBIN=$(CURDIR)/$(BIN)/tmp $(GO) install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 	@mv $(BIN)/tmp/actionlint $@
+
+$(CRANE):
+	@mkdir -p $(BIN)/tmp
+	@GOBIN=$(CURDIR)/$(BIN)/tmp $(GO) install github.com/google/go-containerregistry/cmd/crane@v0.22.1
+	@mv $(BIN)/tmp/crane $@
 
 $(VERSITYGW):
 	@mkdir -p $(BIN)/tmp $(@D)

@@ -1,6 +1,7 @@
 package house
 
 import (
+	"go/version"
 	"os"
 	"path"
 	"path/filepath"
@@ -110,6 +111,27 @@ func TestPagesNameTargets(t *testing.T) {
 				t.Errorf("%s names ./%s, which does not exist", document, match[2])
 			}
 		}
+	}
+}
+
+// TestDockerfile: it names a target of make and a Go that is new enough, and its user is that of a release's image.
+func TestDockerfile(t *testing.T) {
+	find := func(name, pattern string) string {
+		found := regexp.MustCompile(pattern).FindStringSubmatch(read(t, name))
+		if found == nil {
+			t.Fatalf("%s has no %s", name, pattern)
+		}
+		return found[1]
+	}
+	const dockerfile = ".github/Dockerfile"
+	if target := find(dockerfile, `make -C /src ([a-z-]+) `); !strings.Contains(read(t, "Makefile"), "\n"+target+": ") {
+		t.Errorf("no target %s", target)
+	}
+	if has, needs := find(dockerfile, `(?m)^FROM golang:(\S+) `), find("go.mod", `(?m)^go (\S+)$`); version.Compare("go"+has, "go"+needs) < 0 {
+		t.Errorf("Go %s, and go.mod needs %s", has, needs)
+	}
+	if user, released := find(dockerfile, `(?m)^USER (\S+)$`), find("release/image.go", `const nobody = "(.*)"`); user != released {
+		t.Errorf("user %s, and a release's image has %s", user, released)
 	}
 }
 
