@@ -78,7 +78,7 @@ binaries: ## build the command for RELEASED systems into bin/binaries
 
 # Wheels for RELEASED systems: the command's of each, and the library's of those of Linux, whose libmopslock-core zig compiles
 # for an old glibc. All others, and musl, have the pure wheel. tags.py fails if one is not what its name says.
-.PHONY: wheels
+.PHONY: wheels wheels-test
 WHEELS ?= $(BIN)/wheels
 ZIG := 0.17.1
 WHEEL_TOOLS := $(BIN)/wheel-tools-$(ZIG)
@@ -98,6 +98,9 @@ wheels: binaries $(WHEEL_TOOLS) ## build the wheels and the sdist for RELEASED s
 	cd $(PACKAGE) && $(abspath $(WHEEL_TOOLS))/bin/python -c 'import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])' $(abspath $(WHEELS)) >/dev/null
 	@rm -rf $(WHEELS)/parts $(PACKAGE)/src/mopslock.egg-info bindings/command/mopslock_host.egg-info
 	@$(WHEEL_TOOLS)/bin/python $(PACKAGE)/tags.py $(WHEELS)/*.whl
+
+wheels-test: servers wheels ## install the wheels into fresh environments, and have them exclude each other
+	MOPSLOCK_WHEELS=required $(GO) test -timeout 15m -count 1 ./tests/servers -run '^TestWheels$$'
 
 $(WHEEL_TOOLS):
 	@rm -rf $(BIN)/tmp/wheel-tools
@@ -205,7 +208,7 @@ test-wine: ## run tests for Windows by wine, which is installed if need be
 	tests/wine -timeout 15m -skip 'TestHammerConformance/stream_whole_or_none' $(WINE)
 
 test-servers: servers ## run what only S3, GCS and Azure servers can tell, and what needs an SDK, Node or Valgrind
-	$(GO) test -timeout 15m -count 1 ./tests/servers/...
+	$(GO) test -timeout 15m -count 1 -skip '^TestWheels$$' ./tests/servers/...
 	$(GO) test -timeout 15m $$($(TESTED) | grep '$(SDK)' | cut -d ' ' -f 1 | grep -v /tests/servers$$)
 	$(GO) test -timeout 15m -run '$(ELSEWHERE)' ./cmd/mopslock-host ./tests/examples ./bindings/c/tests
 
