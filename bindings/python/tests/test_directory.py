@@ -165,3 +165,57 @@ def test_times_without_fractions_are_told(tmp_path: Path) -> None:
     assert store.stamp_unit_ns == 16_000_000
     store._root.is_fine = False
     assert store.stamp_unit_ns == 1_000_000_000
+
+
+def test_two_names_that_differ_in_case_alone_are_not_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the file system takes them for one, the second is refused: links that no list shows make such a one."""
+    store = stores.Directory(tmp_path)
+    store.put("n/V/one", b"of n")
+    for spelled, link in (("n", "N"), ("V", "n/v"), ("one", "n/V/ONE")):
+        (tmp_path / link).symlink_to(spelled)
+    listed: list[str] = []
+
+    def names(folder: str) -> list[str]:
+        listed.append(folder)
+        return [entry.name for entry in os.scandir(folder) if not entry.is_symlink()]
+
+    monkeypatch.setattr(os, "listdir", names)
+    for _ in range(2):  # the second time from memory
+        assert store.get("n/V/one") == (b"of n", (tmp_path / "n/V/one").stat().st_mtime_ns)
+        for key in ("N/V/one", "n/v/one", "n/V/ONE"):
+            for verb in (store.get, store.open, store.exists):
+                with pytest.raises(NoSuchStore, match="another spelling"):
+                    verb(key)
+    with pytest.raises(NoSuchStore, match="another spelling"):
+        store.create("N/V/two", b"")
+    told = stores.Directory(tmp_path / "told")
+    told.put("n/v", b"")
+    assert (told.get("n/v") or b"?")[0] == b""
+    told.put("N/V", b"N")
+    listed.clear()
+    assert [found and found.body for found in map(told.get, ("n/v", "N/V"))] == [b"", b"N"]
+    assert not listed
+
+
+def test_what_is_open_elsewhere_is_tried_again_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There another process that reads a file keeps it from being replaced, for a moment."""
+    store, refused = stores.Directory(tmp_path), [PermissionError(13, "busy")] * 2
+    replace = os.replace
+
+    def busy(*paths: str) -> None:
+        if refused:
+            raise refused.pop()
+        replace(*paths)
+
+    monkeypatch.setattr(_files, "BUSY_TRIES", 5)
+    monkeypatch.setattr(os, "replace", busy)
+    store.put("n/k", b"1")
+    assert not refused
+    assert (tmp_path / "n/k").read_bytes() == b"1"
+
+
+def test_names_that_windows_takes_for_others() -> None:
+    for key in ("con", "n/NUL.txt", "a/com1 ", "lpt9/x", "n/CONOUT$"):
+        assert _files.DEVICE.search(key)
+    for key in ("console", "n/a.nul", "com10", "icon/x", "auxiliary"):
+        assert not _files.DEVICE.search(key)

@@ -197,6 +197,7 @@ def test_a_beat_lets_go_of_the_gil_for_six_calls(tmp_path: Path, monkeypatch: py
     """Each of which can cost as long as a C call that keeps it. What follows the beat takes two."""
     store, called = stores.Directory(tmp_path), []
     store.put("n/k", b"1")
+    assert store.exists("n/k")  # which tells by now that names differ by case
 
     def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def note(*args: Any) -> Any:

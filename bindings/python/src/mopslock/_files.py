@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import random
+import re
 import stat
 import sys
 import threading
@@ -178,9 +179,35 @@ def unkeepable(key: str) -> str:
             return f"it has the segment {segment!r}"
         if segment.startswith(TEMPORARY):
             return f"a segment begins with {TEMPORARY}, as files do that are being written"
-    if sys.platform == "win32" and (any(letter in ':*?"<>|' for letter in key) or os.path.isabs(key)):
+        if sys.platform == "win32" and segment[-1] in ". ":
+            return "a segment ends with a dot or a space, which Windows drops"
+    if sys.platform == "win32" and (any(letter in ':*?"<>|' for letter in key) or DEVICE.search(key)):
         return "it is no file name here"
     return ""
+
+
+DEVICE = re.compile(
+    r"(?:^|/)(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[1-9\xb9\xb2\xb3]) *(?:[./]|$)", re.IGNORECASE
+)
+"""A segment that Windows takes for a device, as it does CON and nul.txt."""
+
+
+def patiently(do: Callable[[], T], *writes: Root | None) -> T:
+    """Windows refuses what concerns a file that another process has open, as a reader has for a moment. A write looks
+    before each try whether it may be applied."""
+    for left in range(BUSY_TRIES, -1, -1):
+        for root in writes:
+            may_apply(root)
+        try:
+            return do()
+        except PermissionError:
+            if not left:
+                raise
+            time.sleep(BUSY_PAUSE)
+    raise AssertionError("unreachable")
+
+
+BUSY_TRIES, BUSY_PAUSE = 100 if sys.platform == "win32" else 0, 0.01
 
 
 def read_file(path: str) -> Blob | None:
@@ -204,9 +231,13 @@ def open_file(path: str) -> BinaryIO | None:
 def _open_regular(path: str) -> tuple[int, os.stat_result] | None:
     """A directory is no object, and nothing lies below a file. A pipe must not make us wait."""
     try:
-        file = os.open(path, os.O_RDONLY | _PLAIN | getattr(os, "O_NONBLOCK", 0))
+        file = patiently(lambda: os.open(path, os.O_RDONLY | _PLAIN | getattr(os, "O_NONBLOCK", 0)))
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except PermissionError:
+        if os.path.isdir(path):  # Windows does not open it
+            return None
+        raise
     about = os.fstat(file)
     if stat.S_ISREG(about.st_mode):
         return file, about
@@ -229,8 +260,7 @@ def write_file(path: str, body: bytes, root: Root | None = None, make: bool = Tr
     fresh = ""
     try:
         fresh = _fresh_file(path, body, root, make)
-        may_apply(root)
-        os.replace(fresh, path)
+        patiently(lambda: os.replace(fresh, path), root)
     except BaseException:
         _remove(fresh)
         raise
@@ -271,7 +301,9 @@ def create_file(path: str, body: bytes, root: Root) -> bool:
                 return True
             return False
         except OSError as error:
-            if error.errno in _NO_LINKS:  # of a file that we have just made there: FAT, and some of FUSE and SMB
+            if (
+                error.errno in _NO_LINKS or getattr(error, "winerror", 0) == INVALID_FUNCTION
+            ):  # of a file that we have just made there: FAT, and some of FUSE and SMB
                 raise NotImplementedError(f"mopslock: the file system of {root.path} has no hard links") from error
             raise
         _sync(os.path.dirname(path))
@@ -289,9 +321,8 @@ def _taken(theirs: os.stat_result, path: str) -> bool:
 
 def remove_file(path: str, root: Root) -> None:
     """Removes a file if there is one, and the directories that it leaves empty."""
-    may_apply(root)
     try:
-        os.unlink(path)
+        patiently(lambda: os.unlink(path), root)
     except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError:
@@ -407,6 +438,8 @@ _LOCAL = {
 }  # fmt: skip
 """ext2 to ext4, XFS, Btrfs, tmpfs, ramfs, overlayfs, F2FS, ReiserFS, ZFS, bcachefs, JFS. Of all others, such as NFS,
 SMB and FUSE, many machines may write the files, and stamp them by any clock."""
+
+INVALID_FUNCTION = 1  # as Windows says of FAT
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 

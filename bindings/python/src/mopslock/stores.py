@@ -81,6 +81,7 @@ from typing import IO, Any, BinaryIO, Protocol, cast, runtime_checkable
 
 from . import _files
 from ._files import MOST, TEMPORARY, Blob, Root, unkeepable
+from ._spelling import Spelling
 from ._units import SECOND
 from ._watcher import Watcher, is_there
 from .errors import CLASSES, BadArgument
@@ -217,6 +218,7 @@ class Directory(Store, Creating):
         kept by a child."""
         self.root, self.keeper = os.path.abspath(os.fspath(root)), keeper
         self._root, self._watcher = Root(self.root, create), Watcher()
+        self._spelling = Spelling(self.root)
 
     def keeper_terms(self) -> tuple[Any, ...]:
         """How a keeper makes it."""
@@ -237,7 +239,10 @@ class Directory(Store, Creating):
 
     def get(self, key: str) -> Blob | None:
         """At most the first 64 KiB and one byte of the file, and its modification time. None: there is no such file."""
-        return None if unkeepable(key) else self._root.ask(_files.read_file, self._path(key))
+        found = None if unkeepable(key) else self._root.ask(_files.read_file, self._path(key))
+        if found is not None:
+            self._spelling.check(key)
+        return found
 
     def open(self, key: str) -> BinaryIO | None:
         """The whole file."""
@@ -245,6 +250,8 @@ class Directory(Store, Creating):
             return None
         with contextlib.ExitStack() as opened:
             stream = self._root.ask(lambda: (file := _files.open_file(self._path(key))) and opened.enter_context(file))
+            if stream is not None:
+                self._spelling.check(key)
             opened.pop_all()
         return stream
 
@@ -256,11 +263,17 @@ class Directory(Store, Creating):
         return self._root.ask(_files.overwrite_file, self._path(key), body, self._root)
 
     def create(self, key: str, body: bytes) -> bool:
-        return self._root.write(_files.create_file, self._path(key), body)
+        created = self._root.write(_files.create_file, self._path(key), body)
+        if created:
+            self._spelling.check(key)
+        return created
 
     def exists(self, key: str) -> bool:
         """Whether there is such a file."""
-        return not unkeepable(key) and self._root.ask(_files.is_file, self._path(key))
+        there = not unkeepable(key) and self._root.ask(_files.is_file, self._path(key))
+        if there:
+            self._spelling.check(key)
+        return there
 
     def delete(self, key: str) -> None:
         """Removes the file, and the directories that it leaves empty."""
