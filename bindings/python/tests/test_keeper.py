@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,9 @@ import pytest
 
 import mopslock
 from mopslock import _hosts
-from mopslock._own import keeper
+from mopslock._own import belief, clock, keeper, wire
 from mopslock._own.belief import WORDS, Belief, Word
+from mopslock._own.clock import System
 from mopslock._own.keeper import Keeper
 from mopslock._own.kept import KeptClient
 from mopslock.stores import Directory
@@ -69,6 +72,28 @@ def test_it_is_no_child_of_ours_and_ignores_what_a_terminal_sends(python: bool) 
     for fd in (0, 1):
         assert os.readlink(f"/proc/{kept.pid}/fd/{fd}").startswith("socket:")
     assert os.readlink(f"/proc/{kept.pid}/fd/2").startswith("pipe:")
+
+
+def test_where_there_are_only_pipes(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows: two pipes that a thread reads, and deadlines in a file that has a name."""
+    monkeypatch.setattr(wire, "PIPES", True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with alone():
+        with mopslock.lease(url, "n", ttl=LIVES) as lease:
+            kept = keeper._current.keepers[False]
+            assert os.readlink(f"/proc/{kept.pid}/fd/0").startswith("pipe:")
+            assert belief.PREFIX in Path(f"/proc/{kept.pid}/maps").read_text()
+            lease.check()
+            forked(lambda: None)
+            assert kept.is_ours()
+        assert mopslock.invoke(url, "w", lambda _: b"x" * 100_000).read() == b"x" * 100_000
+        kill(kept)
+        with mopslock.lease(url, "n", ttl=LIVES) as lease:
+            lease.check()
+            kill(keeper._current.keepers[False])
+        assert not list(tmp_path.glob("mopslock-*"))
+        with pytest.raises(keeper.NoKeeper, match="on Windows no keeper"):
+            keeper.keeper(python=True)
 
 
 HOLDS = """
@@ -505,3 +530,17 @@ def test_a_store_of_mops_in_a_keeper(tmp_path: Path) -> None:
     with mopslock.lease(store, "n", ttl=LIVES, protocol="lastwriter") as lease:
         assert (tmp_path / "n" / "lock.json").exists()
         assert mopslock.inspect(store, "n").holder == lease.holder
+
+
+def test_a_keeper_whose_clock_is_another_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its deadlines would be instants of that, and believed for hours too long."""
+    monkeypatch.setattr(System, "mono", staticmethod(lambda mono=System.mono: mono() - 3600 * 1_000_000_000))
+    with alone(), pytest.raises(mopslock.EngineFailed, match="is not this program's"):
+        keeper.keeper()
+
+
+def test_the_clock_is_that_of_a_keeper_in_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """host/internal/clock: the one that counts the time asleep. On macOS that of time.monotonic does not."""
+    for system, number in (("darwin", time.CLOCK_MONOTONIC), ("linux", getattr(time, "CLOCK_BOOTTIME", None))):
+        monkeypatch.setattr(sys, "platform", system)
+        assert getattr(clock._monotonic(), "args", (None,)) == (number,)

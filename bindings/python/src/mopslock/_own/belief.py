@@ -2,33 +2,76 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import mmap
 import os
+import sys
 import tempfile
+from typing import IO
+
+from . import wire
 
 WORDS = 1 << 20
 """Claims that can be held at once. A page of words takes memory when one of them is used."""
+
+PREFIX = "mopslock-belief-"
+
+
+def _above_streams(fd: int) -> int:
+    """Another descriptor of a file: where stdin is closed it is no stdin."""
+    import fcntl  # noqa: PLC0415 - Windows has none
+
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def _sweep() -> None:
+    """Removes what other processes have left. Windows refuses to remove what is in use."""
+    if sys.platform == "win32":
+        for left in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), PREFIX + "*")):
+            _remove(left)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 class Belief:
     """Until when claims may be relied on: memory that the keeper writes, in words of 8 bytes."""
 
     def __init__(self) -> None:
-        import fcntl  # noqa: PLC0415 - Windows, which has no keepers yet, has none
-
         size = 8 * WORDS
-        memfd = getattr(os, "memfd_create", None)
-        with (
-            open(memfd("mopslock", 0), "r+b", buffering=0)  # no file anywhere, and no /dev/shm
-            if memfd is not None
-            else tempfile.TemporaryFile(prefix="mopslock-")
-        ) as file:
+        with self._file() as file:
             file.truncate(size)
             self._map = mmap.mmap(file.fileno(), size)
-            self.fd = fcntl.fcntl(file.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)  # where stdin is closed it is no stdin
+            self.fd = -1 if wire.PIPES else _above_streams(file.fileno())
+        self.path = file.name if wire.PIPES else f"/dev/fd/{self.fd}"
+        """How the keeper opens it."""
         self.words = memoryview(self._map).cast("q")
         self._free: list[int] = []
         self._next = 1
+
+    def _file(self) -> IO[bytes]:
+        if wire.PIPES:
+            _sweep()
+            return tempfile.NamedTemporaryFile(prefix=PREFIX, delete=False)  # nothing else can be opened there
+        memfd = getattr(os, "memfd_create", None)
+        if memfd is None:
+            return tempfile.TemporaryFile(prefix=PREFIX)
+        return open(memfd("mopslock", 0), "r+b", buffering=0)  # no file anywhere, and no /dev/shm
+
+    @property
+    def passed(self) -> tuple[int, ...]:
+        """What a child inherits."""
+        return (self.fd,) if self.fd >= 0 else ()
+
+    def opened(self) -> None:
+        """The keeper has it, or there is none. What is mapped stays."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        else:
+            _remove(self.path)  # Windows refuses, as long as it is mapped
 
     def take(self) -> int:
         """A word of one's own, or 0 if there is none left: what has none hears of its renewals."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -12,7 +15,7 @@ from .._units import SECOND
 
 BOOT_ID, NAMESPACE = "/proc/sys/kernel/random/boot_id", "/proc/self/ns/time"
 
-_SUSPENDED: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux; other systems have only the monotonic clock
+_SUSPENDED: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux
 
 OVERSLEPT = 100_000  # nanoseconds by which the system may wake us too late: for so long a sleep looks at the clock
 
@@ -40,13 +43,25 @@ def this_boot() -> str:
         return ""
 
 
+def _monotonic() -> Callable[[], int]:
+    """The clock that counts the time asleep, which is also that of a keeper in Go (host/internal/clock). That of
+    time.monotonic does not count it on macOS, and on Windows it is another one since Python 3.13."""
+    if sys.platform == "darwin":
+        return partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC)
+    if sys.platform == "win32":
+        ticks = ctypes.WinDLL("kernel32").GetTickCount64
+        ticks.restype = ctypes.c_uint64
+        return lambda: int(ticks()) * 1_000_000
+    return time.monotonic_ns if _SUSPENDED is None else partial(time.clock_gettime_ns, _SUSPENDED)
+
+
 class System:
     """This machine's clocks."""
 
     def __init__(self) -> None:
         self.boot = this_boot()
 
-    mono = staticmethod(time.monotonic_ns if _SUSPENDED is None else partial(time.clock_gettime_ns, _SUSPENDED))
+    mono = staticmethod(_monotonic())
     wall = staticmethod(time.time_ns)
 
     def sleep(self, ns: int) -> None:

@@ -1,15 +1,15 @@
 """A keeper: a child process that runs a host, which no thread and no lock of this interpreter can hold up.
 
-Commands and notices of the core's client go over a socket pair, as msgpack; until when a claim may be relied on is a
-word in memory that both share. bindings/README.md of the checkout has the messages.
+Commands and notices of the core's client go over a socket pair, or pipes, as msgpack; until when a claim may be relied
+on is a word in memory that both share. bindings/README.md of the checkout has the messages.
 
 ::
 
-    any thread      inbox ─► mopslock-keeper-out ─► socket ─► keeper
-    waits            ◄─ claims ◄─ mopslock-keeper-in ◄─ socket ◄─ keeper
+    any thread      inbox ─► mopslock-keeper-out ─► wire ─► keeper
+    waits            ◄─ claims ◄─ mopslock-keeper-in ◄─ wire ◄─ keeper
     check()          ◄─────────── one word ◄─────────────────────  keeper
 
-No caller's thread writes to the socket: an interrupt between two halves of a message would leave a keeper that
+No caller's thread writes to it: an interrupt between two halves of a message would leave a keeper that
 understands nothing more.
 """
 
@@ -20,7 +20,6 @@ import errno
 import math
 import os
 import queue
-import select
 import shutil
 import socket
 import subprocess
@@ -39,7 +38,9 @@ from .._log import log
 from .._version import VERSION
 from .._workers import Do, begin_thread
 from ..errors import BadArgument, EngineFailed, MopslockError
+from . import wire
 from .belief import Belief
+from .clock import System
 from .threads import shared
 from .verbs import Event
 
@@ -54,8 +55,11 @@ STARTING = 20.0
 """Seconds that a keeper may take to begin, on a machine that is busy."""
 
 LOOKING, HANGING = 2.0, 4
-"""Seconds of silence after which it is looked whether the keeper answers and the socket is still our own, and how often
+"""Seconds of silence after which it is looked whether the keeper answers and the wire is still our own, and how often
 in turn for one that does not answer to be left. In looks, since this process may itself be stopped, or starved."""
+
+STEP = 20_000_000
+"""Nanoseconds: a clock's coarsest step, which is that of Windows."""
 
 Call = dict[str, Any]
 
@@ -116,7 +120,7 @@ class Keeper:
         self._out: list[bytes] = []  # what was said under the lock, and is to be sent
         self._packer = msgpack.Packer(unicode_errors="surrogateescape")  # as the environment has its text
         self._unpacker = msgpack.Unpacker(max_buffer_size=0)
-        self._socket: socket.socket | None = None
+        self._wire: wire.Wire | None = None
         self._stderr = -1
         self._asked = False  # whether it answers
         self._silent = -1  # looks since that was sent, in which it said nothing; -1: it was not sent
@@ -126,7 +130,7 @@ class Keeper:
             self.forget()
             raise
         finally:
-            os.close(self.belief.fd)  # what is mapped stays
+            self.belief.opened()
         begun: list[threading.Thread | None] = []
         begin_thread(self._receive, "mopslock-keeper-in", begun.append)
         begin_thread(self._send, "mopslock-keeper-out", begun.append)
@@ -135,31 +139,30 @@ class Keeper:
             raise self.dead or EngineFailed("mopslock: this process cannot begin a thread for its keeper")
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        said, says = os.pipe()
-        os.set_blocking(says, False)  # a keeper does not hang on what nobody reads
-        os.set_blocking(said, False)
-        self._socket, self._stderr = ours, said
-        ours.settimeout(STARTING)
-        inode = os.fstat(ours.fileno())
-        self._same = (inode.st_dev, inode.st_ino)
+        theirs = self._lay()
+        self._stderr, says = os.pipe()
+        if hasattr(os, "set_blocking"):  # not on Windows before Python 3.12
+            os.set_blocking(says, False)  # a keeper does not hang on what nobody reads
+            os.set_blocking(self._stderr, False)
         if self.python:
             words = [sys.executable, "-I", "-S", str(self.path), str(os.getpid()), str(self.belief.fd)]
             words.append(os.pathsep.join(sys.path))
         else:
             words = [str(self.path), "keep", "--detach", "--parent", str(os.getpid())]
-            words += ["--belief", f"/dev/fd/{self.belief.fd}"]
+            words += ["--belief", self.belief.path]
+        apart: dict[str, Any] = {"start_new_session": True, "pass_fds": self.belief.passed}
+        if sys.platform == "win32":  # where only what is a stream of its is inherited
+            apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.DETACHED_PROCESS}
         try:
-            with theirs:
-                status = subprocess.call(
-                    words, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=says, pass_fds=(self.belief.fd,),
-                    start_new_session=True, timeout=STARTING,
-                )  # fmt: skip
+            status = subprocess.call(
+                words, stdin=theirs[0], stdout=theirs[-1], stderr=says, timeout=STARTING, **apart
+            )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             kind = NoKeeper if getattr(error, "errno", None) in NO_PROCESS else EngineFailed
             raise kind(f"mopslock: {self.path} cannot be started: {error}; {INSTALL}") from error
         finally:
-            os.close(says)
+            for fd in (*theirs, says):
+                os.close(fd)
         ready = self._next()
         if not ready:
             raise EngineFailed(
@@ -171,12 +174,35 @@ class Keeper:
                 f"mopslock: {self.path} is mopslock-host {version}, and this is mopslock {VERSION}; {INSTALL}"
             )
         self.pid: int = ready["pid"]
-        ours.settimeout(None)
+        self._check_clock()
+
+    def _lay(self) -> tuple[int, ...]:
+        """The keeper's ends of a new wire: a socket, or the ends of two pipes."""
+        if not wire.PIPES:
+            ours, theirs = (end.detach() for end in socket.socketpair())
+            self._wire = wire.Wire(ours, ours)
+            return (theirs,)
+        stdin, says = os.pipe()
+        hears, stdout = os.pipe()
+        self._wire = wire.Wire(hears, says)
+        return stdin, stdout
+
+    def _check_clock(self) -> None:
+        """Whether it reads our clock: each of the deadlines that it writes is an instant of that."""
+        assert self._wire is not None
+        before = System.mono()
+        self._wire.say(self._packer.pack([0, {"kind": "ping", "call": 0}]))
+        theirs, after = self._next().get("mono_ns", 0), System.mono()
+        if not before - STEP <= theirs <= after + STEP:
+            raise EngineFailed(
+                f"mopslock: the clock of {self.path} is not this program's: it reads {theirs} ns between {before} and "
+                f"{after}; start the program in the time namespace of its keeper, and tell us of it"
+            )
 
     def _next(self) -> Call:
-        """The first message."""
+        """Its next word, as long as it is not served."""
         with contextlib.suppress(OSError, ValueError):
-            while self._socket is not None and (piece := self._socket.recv(1 << 16)):
+            while self._wire is not None and self._wire.wait(STARTING) and (piece := self._wire.read()):
                 self._unpacker.feed(piece)
                 for message in self._unpacker:
                     if not isinstance(message, list) or len(message) < 2 or not isinstance(message[1], dict):
@@ -232,13 +258,9 @@ class Keeper:
     def is_ours(self) -> bool:
         """Whether it can still be spoken to, as far as that can be told at once."""
         try:
-            return self.dead is None and self._socket is not None and self._is_same(self._socket)
+            return self.dead is None and self._wire is not None and self._wire.is_ours()
         except OSError:
             return False
-
-    def _is_same(self, ours: socket.socket) -> bool:
-        now = os.fstat(ours.fileno())
-        return (now.st_dev, now.st_ino) == self._same
 
     def changed(self) -> dict[str, str]:
         """What was put into the environment since the keeper began."""
@@ -268,7 +290,7 @@ class Keeper:
                 out, self._out = self._out, []
             try:
                 if out:
-                    self._check_socket().sendall(b"".join(out))
+                    self._check_wire().say(b"".join(out))
             except BaseException as error:
                 self._end(error)
         self._drain()
@@ -281,16 +303,15 @@ class Keeper:
                     if (do := self._inbox.get_nowait()) is not None:
                         self._safely(do)
 
-    def _check_socket(self) -> socket.socket:
-        """A user that becomes a daemon closes all descriptors, and ours may be the user's own by now."""
-        ours = self._socket
+    def _check_wire(self) -> wire.Wire:
+        """Ours, or OSError."""
+        ours = self._wire
         if ours is None:
-            raise OSError("its socket is closed")
-        if not self._is_same(ours):
-            ours.detach()
-            self._socket, self._stderr = None, -1
+            raise OSError("its messages are closed")
+        if not ours.is_ours():
+            self._wire, self._stderr = None, -1
             _foreign.append(self.belief)  # nor are our other descriptors our own any more
-            raise OSError("this process has closed the keeper's socket")
+            raise OSError("this process has closed the keeper's descriptors")
         return ours
 
     def _receive(self) -> None:
@@ -304,26 +325,22 @@ class Keeper:
         except BaseException as failed:
             error = failed
         finally:
-            if ends >= 0 and self._socket is not None:
+            if ends >= 0 and self._wire is not None:
                 os.close(ends)
         self._end(error)
 
     def _hear(self, ends: int) -> bool:
         """Takes what has come, or looks whether the keeper still answers. False: it has ended."""
-        ours = self._socket
+        ours = self._wire
         if ours is None:
             return False
-        poll = select.poll()  # what waits in recv would keep a closed socket open
-        for fd in (ours.fileno(), ends):
-            if fd >= 0:
-                poll.register(fd, select.POLLIN)
-        ready = [fd for fd, _ in poll.poll(LOOKING * 1000)]
-        self._check_socket()
-        if not ready:
+        ready = ours.wait(LOOKING, ends)
+        self._check_wire()
+        if ready is False:
             return self._still_answers()
-        if ours.fileno() not in ready:
+        if ready is None:
             return False
-        piece = ours.recv(1 << 16)
+        piece = ours.read()
         self._asked, self._silent = False, -1  # whatever it says, it answers
         self._unpacker.feed(piece)
         with self.lock:
@@ -366,7 +383,7 @@ class Keeper:
                 self._safely(partial(store.gone, self.dead))
         self._inbox.put(None)
         with contextlib.suppress(OSError):
-            self._check_socket()
+            self._check_wire()
         self.forget()
 
     def _take(self, number: int, message: Event, more: Mapping[str, Any]) -> None:
@@ -387,8 +404,8 @@ class Keeper:
     def forget(self) -> None:
         """Lets go of it, once. A forked child must not be taken for its parent."""
         with contextlib.suppress(OSError):
-            self._check_socket()
-        ours, self._socket = self._socket, None
+            self._check_wire()
+        ours, self._wire = self._wire, None
         stderr, self._stderr = self._stderr, -1
         with contextlib.suppress(OSError):
             if ours is not None:
@@ -427,11 +444,11 @@ def keeper(*, python: bool = False) -> Keeper:
     with _current.lock:
         found = _current.keepers.get(python)
         if found is not None and not found.is_ours():
-            found._end(OSError("this process has closed the keeper's socket"))
+            found._end(OSError("this process has closed the keeper's descriptors"))
         if found is None or found.dead is not None:
             path = Path(__file__).parent.parent / "_keeper.py" if python else command()
-            if sys.platform == "win32":
-                raise NoKeeper("mopslock: there are no keepers on Windows yet")
+            if python and wire.PIPES:
+                raise NoKeeper("mopslock: on Windows no keeper can make a store that is written in Python")
             if python and (getattr(sys, "frozen", False) or not sys.executable):
                 raise NoKeeper("mopslock: this program has no Python of its own that could keep a store's leases")
             if python and path is not None and not path.is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -29,6 +30,9 @@ from .verbs import Action, Event, looked_at
 
 OPENING = 60.0
 """Seconds. Some clouds look for credentials on the network."""
+
+TEMPORARY = getattr(os, "O_TEMPORARY", 0)
+"""Windows removes such a file when it is closed."""
 
 T = TypeVar("T")
 
@@ -325,12 +329,16 @@ class KeptHost(OwnHost):
         return self.client.aside(lambda: self._fetched(key), BinaryIO.close)
 
     def _fetched(self, key: str) -> BinaryIO:
-        with tempfile.NamedTemporaryFile(prefix="mopslock-result-") as file:
-            try:
-                self.call("fetch", STILL, key=key, path=file.name)
-            except Vacant:
-                raise Vacant(f"mopslock: {key} is not there any more: somebody has removed it") from None
-            return open(file.name, "rb")
+        fd, path = tempfile.mkstemp(prefix="mopslock-result-")
+        os.close(fd)  # Windows lets nobody else write it otherwise
+        try:
+            self.call("fetch", STILL, key=key, path=path)
+            return open(path, "rb", opener=lambda name, flags: os.open(name, flags | TEMPORARY))
+        except Vacant:
+            raise Vacant(f"mopslock: {key} is not there any more: somebody has removed it") from None
+        finally:
+            with contextlib.suppress(OSError):  # Windows does it when it is closed
+                os.unlink(path)
 
     def _keys(self, prefix: str, timeout_ns: int) -> list[str]:
         after, keys = "", []

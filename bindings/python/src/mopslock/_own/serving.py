@@ -265,7 +265,7 @@ class Parent:
     def take(self, number: int, message: Event, more: Mapping[str, Any]) -> None:
         if message["kind"] in ("ping", "counts"):
             counted = {"counted": registry.counted()} if message["kind"] == "counts" else {}
-            self.say(number, {"kind": "done", "call": message.get("call", 0), **counted})
+            self.say(number, {"kind": "done", "call": message.get("call", 0), "mono_ns": System.mono(), **counted})
         elif "call" in message:
             shared.workers.submit(lambda: self._serve(number, message))
         elif (client := self.stores.get(number)) is not None:
@@ -323,13 +323,24 @@ def made(message: Event) -> Any:
     return store
 
 
+def is_there(pid: int) -> bool:
+    """What systems without /proc tell."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def alive(pid: int) -> str:
     """When a process was started; "" if there is none. Another process of the same id has another."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
     except OSError:
-        return ""
+        return "" if os.path.exists("/proc/self/stat") or not is_there(pid) else "some time"
     return fields[19] if fields[0] != "Z" else ""
 
 
