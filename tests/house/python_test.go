@@ -74,6 +74,7 @@ func pythonBlock(lines []string, indent int) int {
 func TestVersion(t *testing.T) {
 	for file, pattern := range map[string]string{
 		".github/actions/run/README.md":            `actions/run@v(\S+)`,
+		"README.md":                                `oci-archive:\S+-image\.tar:(\S+) `,
 		"bindings/c/Makefile":                      `(?m)^VERSION \?= (\S+)$`,
 		"bindings/command/pyproject.toml":          `(?m)^version = "([^"]+)"`,
 		"bindings/python/src/mopslock/_version.py": `(?m)^VERSION = "([^"]+)"`,
