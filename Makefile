@@ -108,35 +108,36 @@ $(WHEEL_TOOLS):
 	@$(BIN)/tmp/wheel-tools/bin/python -m pip --disable-pip-version-check -q install auditwheel==6.8.2 setuptools==84.2.1 ziglang==$(ZIG)
 	@mv $(BIN)/tmp/wheel-tools $@
 
-# What make release packs beside the binaries. The C library is built here with the compiler of this machine.
+# What make release packs beside binaries and wheels. Another machine's libmopslock-core.a takes its binutils, as binutils-aarch64-linux-gnu.
 .PHONY: release release-parts release-test release-check
 RELEASE := $(BIN)/release
 RELEASE_PARTS := $(BIN)/release-parts
 VERSION = $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' core/version.go)
-LIBRARIES = $(filter linux-$(shell $(GO) env GOARCH),$(RELEASED))
 
 # A binary that was built from another tree than its commit's would say so.
 release: ## pack what users download into bin/release, of a clean commit (RELEASED=linux-amd64: for that system)
 	@test -z "$$(git status --porcelain)" || { echo "make release: the tree is not clean: commit or remove what git status shows" >&2; exit 1; }
-	@$(MAKE) --no-print-directory binaries release-parts
+	@$(MAKE) --no-print-directory wheels release-parts
 	@cd release && TZ=UTC CGO_ENABLED=0 $(GO) run -trimpath . -version $(VERSION) -systems '$(RELEASED)' -root $(CURDIR) -binaries $(abspath $(BINARIES)) \
-		-libraries $(CURDIR)/$(RELEASE_PARTS)/libraries -pages $(CURDIR)/$(RELEASE_PARTS)/pages -o $(CURDIR)/$(RELEASE)
+		-libraries $(CURDIR)/$(RELEASE_PARTS)/libraries -pages $(CURDIR)/$(RELEASE_PARTS)/pages -wheels $(abspath $(WHEELS)) -o $(CURDIR)/$(RELEASE)
 	@cd $(RELEASE) && ls -l | awk 'NR > 1 { printf "%11d %s\n", $$5, $$9 }'
 
 release-test: ## install, use and remove what make release has packed for this machine
 	cd release && MOPSLOCK_RELEASE=$(CURDIR)/$(RELEASE) CGO_ENABLED=0 $(GO) test -trimpath -count 1 .
 
-# The second copy lies elsewhere, and nothing that was compiled for the first serves it but the modules' sources.
-release-check: ## build a release of this commit twice, from two clones with a build cache each, name what differs, and try it
-	@rm -rf $(BIN)/release-check
-	@git clone -q . $(BIN)/release-check/one
-	@git clone -q . $(BIN)/release-check/another/two
-	@$(MAKE) --no-print-directory -C $(BIN)/release-check/one release BIN=bin RELEASED='$(RELEASED)'
-	@GOCACHE=$(CURDIR)/$(BIN)/release-check/cache $(MAKE) -s -C $(BIN)/release-check/another/two release BIN=bin RELEASED='$(RELEASED)' >/dev/null
-	@cd $(BIN)/release-check && diff one/bin/release/SHA256SUMS another/two/bin/release/SHA256SUMS || { echo "two builds of one commit differ: see above" >&2; exit 1; }
-	@$(MAKE) --no-print-directory release-test RELEASE=$(BIN)/release-check/one/bin/release
-	@rm -rf $(BIN)/release-check/cache $(BIN)/release-check/another
-	@echo "two builds of one commit are the same, all $$(wc -l <$(BIN)/release-check/one/bin/release/SHA256SUMS) files"
+# The second copy lies elsewhere, and nothing that was compiled for the first serves it but the tools and the modules' sources.
+CHECKED := $(BIN)/release-check
+COPY = $(MAKE) --no-print-directory release BIN=bin RELEASED='$(RELEASED)' WHEEL_TOOLS=$(abspath $(WHEEL_TOOLS)) -C $(CHECKED)
+release-check: $(WHEEL_TOOLS) ## build a release of this commit twice, from two clones with a build cache each, name what differs, and try it
+	@rm -rf $(CHECKED)
+	@git clone -q . $(CHECKED)/one
+	@git clone -q . $(CHECKED)/another/two
+	@$(COPY)/one
+	@GOCACHE=$(CURDIR)/$(CHECKED)/cache ZIG_GLOBAL_CACHE_DIR=$(CURDIR)/$(CHECKED)/cache/zig $(COPY)/another/two >/dev/null
+	@cd $(CHECKED) && diff one/bin/release/SHA256SUMS another/two/bin/release/SHA256SUMS || { echo "two builds of one commit differ: see above" >&2; exit 1; }
+	@$(MAKE) --no-print-directory release-test RELEASE=$(CHECKED)/one/bin/release
+	@rm -rf $(CHECKED)/cache $(CHECKED)/another
+	@echo "two builds of one commit are the same, all $$(wc -l <$(CHECKED)/one/bin/release/SHA256SUMS) files"
 
 # What a release does after make release, for a tag that is the version's.
 .PHONY: release-tag push-image
@@ -150,11 +151,13 @@ push-image: $(CRANE) ## push the image of make release to a registry, TO=ghcr.io
 	@$(CRANE) push $(BIN)/tmp/image $(TO):$(VERSION) && $(CRANE) tag $(TO):$(VERSION) latest
 
 # The command that writes the pages is compiled as the one that is released, of which most is there by then.
-release-parts: ## build C libraries, man pages and completions for make release
+release-parts: $(WHEEL_TOOLS) ## build C libraries, man pages and completions for make release
 	@rm -rf $(RELEASE_PARTS)
 	@TZ=UTC SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) CGO_ENABLED=0 $(GO) run -trimpath -tags disable_grpc_modules,mopslock_pages ./cmd/mopslock-host $(RELEASE_PARTS)/pages
-	@set -e; for to in $(LIBRARIES); do dir=$(CURDIR)/$(RELEASE_PARTS)/libraries/$$to; echo "building $$to's C library"; \
-		GOFLAGS=-buildvcs=false $(MAKE) -s -C bindings/c GO=$(GO) LIB=$$dir; \
+	@set -e; for to in $(filter linux-%,$(RELEASED)); do dir=$(CURDIR)/$(RELEASE_PARTS)/libraries/$$to; echo "building $$to's C library"; \
+		case $$to in linux-amd64) machine=x86_64 ;; linux-arm64) machine=aarch64 ;; esac; \
+		GOOS=linux GOARCH=$${to#*-} CC="$(abspath $(WHEEL_TOOLS))/bin/python -m ziglang cc -target $$machine-linux-gnu.2.17" \
+			$(MAKE) -s -C bindings/c GO=$(GO) LIB=$$dir BINUTILS=$$(test $$to = linux-$$($(GO) env GOARCH) || echo $$machine-linux-gnu-); \
 		sed 's|@PREFIX@|$${pcfiledir}/../..|; s|@VERSION@|$(VERSION)|' bindings/c/mopslock-core.pc.in >$$dir/mopslock-core.pc; \
 	done
 
