@@ -56,7 +56,12 @@ type Protocol uint8
 const (
 	ProtocolLastWriter Protocol = 1 // lastwriter
 	ProtocolStrict     Protocol = 2 // strict
+	// ProtocolBridge is a strict tenure, and under it a claim of lock.json, which mops sees.
+	ProtocolBridge Protocol = 3 // bridge
 )
+
+// HasRegister reports whether a lease has versions under its name, and so a fencing token.
+func (p Protocol) HasRegister() bool { return p >= ProtocolStrict }
 
 // Renewal says whether a renewal and a release read before they write.
 type Renewal uint8

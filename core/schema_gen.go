@@ -23,6 +23,7 @@ func (x MachineKind) String() string { return nameAt(machineKindNames[:], uint8(
 var protocolNames = [...]string{
 	ProtocolLastWriter: "lastwriter",
 	ProtocolStrict:     "strict",
+	ProtocolBridge:     "bridge",
 }
 
 // String returns the name on the wire, or Protocol(n) for a number without one.

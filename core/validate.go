@@ -10,7 +10,7 @@ import (
 // WithDefaults returns the Config with its defaults where a field was left zero. Call it
 // before Validate, so that a default obeys the same rules as a caller's value.
 func (c Config) WithDefaults() Config {
-	strict := c.Protocol == ProtocolStrict
+	strict := c.Protocol.HasRegister()
 	c.TTL = c.TTL.Under(c.Protocol)
 	if c.Margin == 0 && c.TTL > 0 {
 		c.Margin = c.TTL.Duration() / MarginShare
@@ -72,7 +72,7 @@ func (f *faults) bound(ok bool, field string, value Duration, rule string, limit
 func (c *Config) Validate() error {
 	var f faults
 	f.require(c.Machine >= MachineLease && c.Machine <= MachineBuckets, noSuchMachine)
-	f.require(c.Protocol == ProtocolLastWriter || c.Protocol == ProtocolStrict, "protocol: must be lastwriter or strict")
+	f.require(c.Protocol >= ProtocolLastWriter && c.Protocol <= ProtocolBridge, "protocol: must be lastwriter, strict or bridge")
 	invocation := c.Machine == MachineInvocation
 	f.require(c.Machine <= MachineCompanion || invocation || c.Protocol == ProtocolStrict, "machine: only strict has it")
 	f.require(c.Renewal == RenewalChecked || c.Renewal == RenewalBlind, "renewal: must be checked or blind")
@@ -101,13 +101,14 @@ func (c *Config) Validate() error {
 
 // validateProtocol checks the fields whose rules depend on the protocol.
 func (c *Config) validateProtocol(f *faults) {
-	if c.Protocol != ProtocolStrict {
+	if !c.Protocol.HasRegister() {
 		f.require(c.Expiry == ExpiryWall || c.Expiry == ExpiryObserved, "expiry: must be wall or observed")
 		f.require(!c.OnSession && !c.LockFilePresent, "session: only strict has sessions")
 		return
 	}
 	f.require(c.Expiry == ExpiryCalibrated || c.Expiry == ExpiryObserved, "expiry: must be calibrated or observed")
 	f.require(c.Renewal != RenewalBlind, "renewal: must be checked under strict")
+	f.require(c.Protocol == ProtocolStrict || !c.OnSession && !c.LockFilePresent, "session: a bridge stands on none")
 	onSession := c.Machine == MachineLease || c.Machine == MachineSemaphore || c.Machine == MachineInvocation && c.Role == RoleOwner
 	f.require(!c.OnSession || onSession, "session: only a lease and permits stand on one")
 	f.require(c.endlessRule() != EndlessOnSession, "ttl: a lease on a session has the session's, so it cannot be without one")

@@ -80,7 +80,7 @@ func (c *Client) begin(b *pending, number uint64) {
 		return
 	}
 	cl.protocol = b.query.Protocol
-	if _, looks := b.as.(*inspectRole); cl.protocol == core.ProtocolStrict && !looks && !canStrict(&c.cfg) {
+	if _, looks := b.as.(*inspectRole); cl.protocol.HasRegister() && !looks && !canStrict(&c.cfg) {
 		cl.refuseStrict(c)
 		return
 	}
@@ -107,7 +107,10 @@ func (cl *claim) make(c *Client, cfg core.Config, first core.Event) {
 	cl.pending = nil
 	cl.state.become(claimAsking)
 	cl.unit = &unit{machine: machine, owner: cl, claim: cl.number}
-	if cfg.Machine == core.MachineInvocation {
+	switch {
+	case cfg.Machine == core.MachineInvocation:
+		cl.unit.Mask = fourLanes
+	case cfg.Protocol == core.ProtocolBridge:
 		cl.unit.Mask = twoLanes
 	}
 	if cfg.OnSession {

@@ -89,7 +89,7 @@ func (b *pending) fillJoinTerms() {
 // validate refuses terms that no protocol asked for accepts, before any request. Terms that
 // only one of two accept are judged when the protocol is known.
 func (b *pending) validate(c *Client) (err error) {
-	for _, protocol := range [...]core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict} {
+	for _, protocol := range [...]core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict, core.ProtocolBridge} {
 		if b.query.Protocol != 0 && b.query.Protocol != protocol {
 			continue
 		}
@@ -100,8 +100,8 @@ func (b *pending) validate(c *Client) (err error) {
 			return nil
 		}
 	}
-	if b.query.Protocol > core.ProtocolStrict {
-		return &core.Error{Code: core.ErrorConfig, Text: "protocol: must be strict, lastwriter, or none for auto"}
+	if b.query.Protocol > core.ProtocolBridge {
+		return &core.Error{Code: core.ErrorConfig, Text: "protocol: must be strict, lastwriter, bridge, or none for auto"}
 	}
 	return err
 }

@@ -41,11 +41,13 @@ func machineConfig(own *core.Config, kind core.MachineKind, protocol core.Protoc
 	cfg.Machine, cfg.Protocol = kind, protocol
 	cfg.StampUnit, cfg.Host, cfg.PID, cfg.TID = own.StampUnit, own.Host, own.PID, own.TID
 	cfg.TTL = t.TTL.Under(protocol)
-	if protocol != core.ProtocolStrict {
+	if !protocol.HasRegister() {
 		cfg.StampSpread, cfg.Label, cfg.Boot = 0, "", ""
 		return cfg
 	}
-	cfg.AcquireMargin, cfg.FleetExpire, cfg.Renewal = 0, 0, 0
+	if protocol == core.ProtocolStrict {
+		cfg.AcquireMargin, cfg.FleetExpire, cfg.Renewal = 0, 0, 0
+	}
 	cfg.Boot, cfg.OwnStore = own.Boot, own.OwnStore
 	if cfg.StampSpread == 0 {
 		cfg.StampSpread = own.StampSpread

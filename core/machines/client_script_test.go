@@ -234,7 +234,7 @@ func (s *clientScript) actionLine(a *core.Action) string {
 	return l.String() + "\n"
 }
 
-// do NAME KIND [claim=…] [name=…] [strict] [lastwriter] [session] [ttl=…] [wait=…] [of=CLIENT] …: a command.
+// do NAME KIND [claim=…] [name=…] [strict] [lastwriter] [bridge] [session] [ttl=…] [wait=…] [of=CLIENT] …: a command.
 func (s *clientScript) doCommand(t *testing.T) string {
 	p := s.process(t)
 	kind, ok := byName[core.EventKind](s.data.CmdArgs[1].Key)
@@ -260,7 +260,7 @@ func (s *clientScript) doCommand(t *testing.T) string {
 		Name: name, TTL: core.TTL(s.duration(t, "ttl", 0)), OnSession: s.data.HasArg("session"), Why: s.text("why", ""),
 		WithoutLease: s.data.HasArg("without-lease"), MemoFailures: s.data.HasArg("memo"), Now: s.data.HasArg("now"),
 	}
-	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
+	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter, core.ProtocolBridge} {
 		if s.data.HasArg(protocol.String()) {
 			terms.Protocol = protocol
 		}

@@ -28,7 +28,7 @@ func TestConfigRules(t *testing.T) {
 		{"zero", nil, ""},
 		{"machine", func(c *core.Config) { c.Machine = 0 }, "machine: no such machine"},
 		{"machine 11", func(c *core.Config) { c.Machine = core.MachineClient + 1 }, "machine: no such machine; machine: only strict has it"},
-		{"protocol", func(c *core.Config) { c.Protocol = 0 }, "protocol: must be lastwriter or strict"},
+		{"protocol", func(c *core.Config) { c.Protocol = 0 }, "protocol: must be lastwriter, strict or bridge"},
 		{"renewal", func(c *core.Config) { c.Renewal = 3 }, "renewal: must be checked or blind"},
 		{"expiry", func(c *core.Config) { c.Expiry = 3 }, "expiry: must be wall or observed"},
 		{"role", func(c *core.Config) { c.Role = 3 }, "role: must be remote or owner"},
@@ -104,7 +104,7 @@ func TestConfigRules(t *testing.T) {
 			"all at once", func(c *core.Config) {
 				*c = core.Config{Terms: core.Terms{TTL: core.TTL(time.Millisecond)}, Host: "\xff"}
 			},
-			"machine: no such machine; protocol: must be lastwriter or strict; " + `name "": must not be empty; ` +
+			"machine: no such machine; protocol: must be lastwriter, strict or bridge; " + `name "": must not be empty; ` +
 				"ttl 1ms: at least 50ms on this store, and never 0 under lastwriter; host: at most 256 bytes of UTF-8; seed: must be 16 fresh random bytes for each machine",
 		},
 		{"buckets", func(c *core.Config) { *c = bucketsConfig() }, ""},

@@ -90,7 +90,7 @@ func (e *engine) goOn(w *state, k *drainKey) *check.Violation {
 		}
 	}
 	for _, s := range left {
-		held = held || len(s.program.Claims()) > 0
+		held = held || slices.ContainsFunc(s.program.Claims(), func(c check.Claim) bool { return !e.sc.Mixed || c.Epoch != 0 })
 	}
 	return check.Waiter(waiter, e.actors.items[k.actors[k.waiter]-1].program.String(), held)
 }

@@ -96,6 +96,13 @@ func (k *mutantMaker) mutantWorlds() []shownMutation {
 		{s.leavingBeside, within, "leaving-handed-out"},
 		{k.leaving, check.QuietWhenIdle, "leaving-handed-out"},
 		{k.besideAuto, overlap, "strict-unseen"},
+		{k.lookedBefore, overlap, "looked-before"},
+		{k.waitedFor, held, "wait-under-version"},
+		{k.laterDeadline, overlap, "later-deadline"},
+		{k.lateAfterTakeOver, held, "epoch-unread"},
+		{k.besideReleased, check.NoResurrection, "released-claimed"},
+		{k.killedBetween, leak, "version-released-first"},
+		{k.takenByMops, leak, "version-left"},
 	}
 }
 

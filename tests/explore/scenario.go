@@ -49,6 +49,9 @@ type Scenario struct {
 	// Bare: NoOverlap is not checked: the scenario has one of the declared
 	// exceptions to it.
 	Bare bool
+	// Mixed: there are old processes, which see no register. NoOverlap is checked of the others,
+	// who have an epoch.
+	Mixed bool
 	// Shared: what is at stake are permits, of which several may be held, within capacity.
 	Shared bool
 	// Patience, if not 0: at the horizon all stop but those that wait or stay, and

@@ -43,8 +43,11 @@ var arrows = []arrow{
 	{dir: "core/internal/semaphore", ours: []string{
 		"core", "core/internal/base", "core/internal/jsontext", "core/internal/octets", "core/internal/register",
 	}, banned: noIO},
+	{dir: "core/internal/bridge", ours: []string{
+		"core", "core/internal/base", "core/internal/lastwriter", "core/internal/strict",
+	}, banned: noIO},
 	{dir: "core/internal/invocation", ours: []string{
-		"core", "core/internal/base", "core/internal/lastwriter", "core/internal/lockfile", "core/internal/register", "core/internal/strict",
+		"core", "core/internal/base", "core/internal/bridge", "core/internal/lastwriter", "core/internal/lockfile", "core/internal/register", "core/internal/strict",
 	}, banned: noIO},
 	{dir: "core/internal/resolve", ours: []string{"core", "core/internal/base", "core/internal/jsontext", "core/internal/octets"}, banned: noIO},
 	{dir: "core/internal/single", ours: []string{"core", "core/internal/"}, banned: noIO},

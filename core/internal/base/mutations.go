@@ -63,6 +63,17 @@ const (
 	StrictUnseen      Mutation = "strict-unseen"       // auto that finds a lock.json does not look for a strict tenure
 )
 
+// The mutations of a bridge.
+const (
+	LookedBefore         Mutation = "looked-before"          // lock.json is claimed by a look that was made before the version
+	WaitUnderVersion     Mutation = "wait-under-version"     // who waits for lock.json holds the version
+	LaterDeadline        Mutation = "later-deadline"         // belief ends at the later of two deadlines
+	EpochUnread          Mutation = "epoch-unread"           // a late write of a tenure that has ended takes the lease
+	ReleasedClaimed      Mutation = "released-claimed"       // what another has released in our place is claimed, whose it was
+	VersionReleasedFirst Mutation = "version-released-first" // and lock.json after it
+	VersionLeft          Mutation = "version-left"           // after a loss by lock.json the version is not given back
+)
+
 // The mutations of a client.
 const (
 	BeliefPastCall         Mutation = "belief-past-call"         // the session's renewals move a claim that was called
@@ -131,6 +142,13 @@ func Mutations() []Caught {
 		{LeavingHandedOut, "explorer simulator"},
 		{EmptyListBelieved, "explorer"},
 		{StrictUnseen, "explorer"},
+		{LookedBefore, "explorer"},
+		{WaitUnderVersion, "explorer"},
+		{LaterDeadline, "explorer"},
+		{EpochUnread, "explorer"},
+		{ReleasedClaimed, "explorer"},
+		{VersionReleasedFirst, "explorer"},
+		{VersionLeft, "explorer"},
 		{BeliefPastCall, "explorer simulator rules"},
 		{SessionToldLast, "explorer simulator rules"},
 		{LostCreateBelieved, "explorer rules"},

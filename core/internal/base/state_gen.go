@@ -68,6 +68,11 @@ func (x *reached) WriteState(w *core.StateWriter) {
 }
 
 // WriteState writes the state of x.
+func (x *Standing[S]) WriteState(w *core.StateWriter) {
+	w.Uint(uint64(x.State))
+}
+
+// WriteState writes the state of x.
 func (x *Unchanged) WriteState(w *core.StateWriter) {
 	w.Uint(x.Fingerprint)
 	w.Int(x.Since)
@@ -78,11 +83,6 @@ func (x *Companion) WriteState(w *core.StateWriter) {
 	x.Standing.WriteState(w)
 	w.Bool(x.Rejoin)
 	w.Int(x.joinBy)
-}
-
-// WriteState writes the state of x.
-func (x *Standing[S]) WriteState(w *core.StateWriter) {
-	w.Uint(uint64(x.State))
 }
 
 // WriteState writes the state of x.

@@ -130,7 +130,7 @@ func (v *Invocation) nextCompanion() {
 // roundOver waits on while a companion is at work, and otherwise ends without a result.
 func (v *Invocation) roundOver() {
 	s := &v.beats
-	strict := v.Cfg.Protocol == core.ProtocolStrict
+	hasRegister := v.Cfg.Protocol.HasRegister()
 	if v.lost != core.ReasonNone {
 		v.check()
 		return
@@ -142,7 +142,7 @@ func (v *Invocation) roundOver() {
 	switch {
 	case s.now != 0 && s.now != s.seen:
 		v.beatSeen(s.at)
-	case s.now == 0 && s.seen != 0 && strict: // it has said that it leaves
+	case s.now == 0 && s.seen != 0 && hasRegister: // it has said that it leaves
 		s.until = min(s.until, v.In(core.LaunchGrace))
 	}
 	s.seen = s.now

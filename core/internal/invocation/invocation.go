@@ -8,6 +8,7 @@ package invocation
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/bridge"
 	"github.com/mopslock/mopslock/core/internal/lastwriter"
 	"github.com/mopslock/mopslock/core/internal/strict"
 )
@@ -42,6 +43,7 @@ type Invocation struct {
 	unstored     bool           // it was told that the store does not take a result
 	unchanged    base.Unchanged // of another's lease, and of its end, carried from one attempt to the next
 	endUnchanged base.Unchanged
+	known        bridge.Known  // the same of a bridge
 	observed     core.Observed `state:"exact: it is only told to people"`
 
 	// From the launch on.
@@ -208,7 +210,8 @@ func (v *Invocation) become(to core.InvocationState) {
 
 // route admits an event, says whether it answers a request of our own, and notes
 // what the inner machine is to be told. Requests of our own have odd numbers, the
-// inner machines' even ones, so that neither needs a table.
+// inner machines' even ones, so that neither needs a table. A bridge has two of its own
+// under way: of every four numbers ours are the first.
 func (v *Invocation) route(now core.Instant, ev *core.Event) (own bool, err error) {
 	v.event = *ev
 	if ev.Kind != core.EventCalled || v.Cfg.Protocol != core.ProtocolStrict {
@@ -217,12 +220,12 @@ func (v *Invocation) route(now core.Instant, ev *core.Event) (own bool, err erro
 	switch {
 	case ev.Kind != core.EventAnswer:
 		return false, v.Admit(now, ev)
-	case ev.Request&1 == 1:
-		ev.Request = ev.Request/2 + 1
+	case ev.Request%4 == 1:
+		ev.Request = ev.Request/4 + 1
 		return true, v.Admit(now, ev)
 	}
 	at := uint64(ev.Request / 2)
-	if at == 0 || at > v.before && (v.Inner == nil || at-v.before > uint64(v.Inner.Base().Issued)) {
+	if ev.Request&1 == 1 || at == 0 || at > v.before && (v.Inner == nil || at-v.before > uint64(v.Inner.Base().Issued)) {
 		return false, &core.Error{Code: core.ErrorRequest, Text: "answer to a request that was never issued"}
 	}
 	if at > v.before {
@@ -290,7 +293,7 @@ func (v *Invocation) pass(a *core.Action) {
 func (v *Invocation) ask(why purpose, verb core.ActionKind, key string, limit core.Duration) *core.Action {
 	v.doing, v.Key = why, key
 	a := v.Send(verb, limit)
-	a.Request = 2*a.Request - 1
+	a.Request = 4*a.Request - 3
 	return a
 }
 
@@ -311,6 +314,8 @@ func (v *Invocation) drive(kind core.MachineKind, first core.EventKind) {
 		l.Races = v.polls // it has waited, so its attempt is contended
 	case *strict.Lease:
 		l.Unchanged, l.EndUnchanged, l.Again = v.unchanged, v.endUnchanged, !v.lastTry
+	case *bridge.Lease:
+		l.Known = v.known
 	}
 	v.Cfg.LastEpoch = 0 // true once
 	v.order(first, false)
@@ -319,13 +324,17 @@ func (v *Invocation) drive(kind core.MachineKind, first core.EventKind) {
 // newPart makes a lease or a companion of the protocol.
 func newPart(cfg core.Config) (made part) {
 	var err error
-	switch isStrict := cfg.Protocol == core.ProtocolStrict; {
-	case cfg.Machine == core.MachineLease && isStrict:
+	switch leases := cfg.Machine == core.MachineLease; {
+	case leases && cfg.Protocol == core.ProtocolStrict:
 		made, err = strict.NewLease(cfg)
-	case cfg.Machine == core.MachineLease:
+	case leases && cfg.Protocol == core.ProtocolBridge:
+		made, err = bridge.NewLease(cfg)
+	case leases:
 		made, err = lastwriter.NewLease(cfg)
-	case isStrict:
+	case cfg.Protocol == core.ProtocolStrict:
 		made, err = strict.NewCompanion(cfg)
+	case cfg.Protocol == core.ProtocolBridge:
+		made, err = bridge.NewCompanion(cfg)
 	default:
 		made, err = lastwriter.NewCompanion(cfg)
 	}
@@ -368,6 +377,10 @@ func (v *Invocation) innerIsOver() bool {
 		return m.State >= core.LeaseReleased
 	case *strict.Lease:
 		return m.State >= core.LeaseReleased
+	case *bridge.Lease:
+		return m.State >= core.LeaseReleased
+	case *bridge.Companion:
+		return m.State >= core.CompanionLeft
 	case *lastwriter.Companion:
 		return m.State >= core.CompanionLeft
 	case *strict.Companion:
@@ -388,6 +401,8 @@ func (v *Invocation) see(s *core.Observed) {
 		v.unchanged, v.warned = l.Unchanged, l.Warned
 	case *strict.Lease:
 		v.unchanged, v.endUnchanged = l.Unchanged, l.EndUnchanged
+	case *bridge.Lease:
+		v.known = l.Known
 	}
 }
 

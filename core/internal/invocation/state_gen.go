@@ -28,6 +28,7 @@ func (x *Invocation) WriteState(w *core.StateWriter) {
 	w.Bool(x.unstored)
 	x.unchanged.WriteState(w)
 	x.endUnchanged.WriteState(w)
+	x.known.WriteState(w)
 	if w.IsExact() {
 		x.observed.WriteState(w)
 	}

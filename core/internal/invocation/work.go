@@ -36,7 +36,7 @@ func (v *Invocation) mayYet() bool {
 }
 
 // creates reports whether the first result wins by the store's own word.
-func (v *Invocation) creates() bool { return v.Cfg.Creates || v.Cfg.Protocol == core.ProtocolStrict }
+func (v *Invocation) creates() bool { return v.Cfg.Creates || v.Cfg.Protocol.HasRegister() }
 
 // check looks for the result before each attempt: a late caller finds it.
 func (v *Invocation) check() {
@@ -213,7 +213,7 @@ func (v *Invocation) turnedAway(why core.Reason, class core.Class) {
 // than a lease's waiter pauses.
 func (v *Invocation) pause() core.Duration {
 	most, longest := core.InvokeCap, core.InvokeCap+core.InvokeCap/5
-	if v.Cfg.Protocol == core.ProtocolStrict {
+	if v.Cfg.Protocol.HasRegister() {
 		most, longest = core.PollCap, core.PollCap
 	}
 	step := core.InvokeFirst

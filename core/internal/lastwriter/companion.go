@@ -186,7 +186,7 @@ func (c *Companion) believe(good int64) {
 // writes; an owner that comes back goes on counting.
 func (c *Companion) adopt() {
 	c.there = true
-	c.acquired = c.seen.AcquiredAt
+	c.acquired, c.Epoch = c.seen.AcquiredAt, c.seen.Epoch
 	if !c.remote && c.count == 0 {
 		c.count, c.firstWritten = c.seen.Count, c.seen.FirstWrittenAt
 	}

@@ -16,6 +16,11 @@ type Lease struct {
 	Tenure
 	base.Lease
 
+	// Of a bridge.
+	yields bool       // it claims nothing, and ends when the name is free
+	Ended  core.Epoch // another's record of a smaller epoch is free: the register has ended that tenure; 0 is none
+	Stale  string     // who wrote the record that was found stale, and claimed
+
 	// Acquiring.
 	readStart int64
 	empties   int            // reads that found an empty object
@@ -51,6 +56,9 @@ func NewLease(cfg core.Config) (*Lease, error) {
 	}
 	return &Lease{Tenure: t, Lease: base.NewLease(&cfg, LeaseEdges[:])}, nil
 }
+
+// Yield implements base.Reporting.
+func (l *Lease) Yield() { l.yields = true }
 
 // Holder is the tenure's id.
 func (l *Lease) Holder() core.HolderID { return l.HolderID }
@@ -153,7 +161,7 @@ func (l *Lease) next() {
 func (l *Lease) acquire(wait core.Duration) {
 	l.Await(&l.Machine, wait)
 	l.become(core.LeaseObserving)
-	l.read(l.ReadLimit())
+	l.lookFirst()
 }
 
 // reconsider goes from Waiting back to a read.

@@ -50,6 +50,10 @@ func (l *Lease) startUnlessSlow(f base.Flight) {
 		return
 	}
 	l.slowReads = 0
+	if l.yields {
+		l.refuse(core.ReasonLockFile)
+		return
+	}
 	l.startAttempt(f.Sent)
 }
 
@@ -72,6 +76,10 @@ func (l *Lease) judge(ev *core.Event, f base.Flight) verdict {
 		l.empties = 0
 		l.seeExpire(r.Expire)
 		if l.Cfg.Expiry == core.ExpiryWall && !l.fresh() {
+			l.Stale = string(r.Writer.AppendTo(nil))
+			return verdictFree
+		}
+		if r.Epoch != 0 && r.Epoch < l.Ended {
 			return verdictFree
 		}
 		if r.Writer.Equal(string(l.HolderID)) {

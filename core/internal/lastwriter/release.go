@@ -120,7 +120,7 @@ func (l *Lease) adopt() {
 	if l.Cfg.Holder == "" || l.count != 0 {
 		return
 	}
-	l.acquired = l.seen.AcquiredAt
+	l.acquired, l.Epoch = l.seen.AcquiredAt, l.seen.Epoch
 	if !l.remote {
 		l.count, l.firstWritten = l.seen.Count, l.seen.FirstWrittenAt
 	}

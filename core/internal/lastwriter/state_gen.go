@@ -40,6 +40,7 @@ func (x *Tenure) WriteState(w *core.StateWriter) {
 	w.Int(x.count)
 	w.Int(x.firstWritten)
 	w.Int(x.acquired)
+	w.Uint(uint64(x.Epoch))
 	w.Bytes(x.Body)
 	w.Bool(x.closing)
 	w.Bool(x.there)
@@ -69,6 +70,9 @@ func (x *Tenure) Detach() {
 func (x *Lease) WriteState(w *core.StateWriter) {
 	x.Tenure.WriteState(w)
 	x.Lease.WriteState(w)
+	w.Bool(x.yields)
+	w.Uint(uint64(x.Ended))
+	w.Text(x.Stale)
 	w.Int(x.readStart)
 	w.Int(int64(x.empties))
 	w.Int(int64(x.lostPuts))

@@ -12,10 +12,11 @@ import (
 type Tenure struct {
 	base.Machine
 	HolderID     core.HolderID
-	remote       bool  // writes writer_name "remote"
-	count        int64 // write_count of the last record written
-	firstWritten int64 // Wall
-	acquired     int64 // Wall, first_acquired_at; 0 until verified
+	remote       bool       // writes writer_name "remote"
+	count        int64      // write_count of the last record written
+	firstWritten int64      // Wall
+	acquired     int64      // Wall, first_acquired_at; 0 until verified
+	Epoch        core.Epoch // of a bridge: the token of the tenure above it, which its records carry; or 0
 
 	Body     []byte // the record last written
 	closing  bool   // it carries released_at
@@ -102,7 +103,7 @@ func (t *Tenure) put(limit core.Duration, closing bool) {
 	}
 	own := lockfile.Own{
 		Holder: t.HolderID, WrittenAt: t.Now.Wall, FirstWrittenAt: t.firstWritten, AcquiredAt: t.acquired,
-		TTL: t.Cfg.TTL.Duration(), Count: t.count, Host: t.Cfg.Host, PID: t.Cfg.PID, TID: t.Cfg.TID, Remote: t.remote,
+		TTL: t.Cfg.TTL.Duration(), Count: t.count, Host: t.Cfg.Host, PID: t.Cfg.PID, TID: t.Cfg.TID, Remote: t.remote, Epoch: t.Epoch,
 	}
 	if closing {
 		own.WrittenAt, own.ReleasedAt = 0, t.Now.Wall

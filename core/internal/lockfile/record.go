@@ -47,6 +47,7 @@ type Record struct {
 	ReleasedAt     int64
 	Expire         core.Duration // expire_s, or 0 if that is not valid
 	Count          int64         // write_count, or 0 if that is not valid
+	Epoch          core.Epoch    // epoch, or 0 if that is not valid: only a bridge has one
 
 	// nonce is writer_id, written_at and write_count as the body has them.
 	nonce [3]jsontext.Token
@@ -64,6 +65,7 @@ const (
 	fieldAcquiredAt
 	fieldReleasedAt
 	fieldWriterName
+	fieldEpoch
 	recordFields
 )
 
@@ -80,7 +82,7 @@ func Parse(body []byte, r *Record) {
 	}
 	r.nonce = [3]jsontext.Token{fields[fieldWriter], fields[fieldWrittenAt], fields[fieldCount]}
 	r.host, r.pid = opaqueText(fields[fieldHost]), opaqueText(fields[fieldPID])
-	r.Count = countOf(&fields[fieldCount])
+	r.Count, r.Epoch = countOf(&fields[fieldCount]), core.Epoch(countOf(&fields[fieldEpoch]))
 	name := &fields[fieldWriterName]
 	r.Remote = name.Kind == jsontext.TokenString && jsontext.Text(name.Raw).Equal(core.RemoteWriter)
 
@@ -162,6 +164,8 @@ func fieldNamed(key []byte) int {
 		return fieldReleasedAt
 	case "writer_name":
 		return fieldWriterName
+	case "epoch":
+		return fieldEpoch
 	}
 	return -1
 }
@@ -220,7 +224,7 @@ func (r *Record) Fingerprint() uint64 {
 // whatever another process wrote there fits an answer.
 func (r *Record) Show(s *core.Observed, state core.Observation) {
 	s.State, s.Remote, s.TTL = state, r.Remote, r.Expire
-	s.WrittenAt, s.AcquiredAt, s.ReleasedAt, s.RecheckAt = r.WrittenAt, r.AcquiredAt, r.ReleasedAt, 0
+	s.WrittenAt, s.AcquiredAt, s.ReleasedAt, s.RecheckAt, s.Epoch = r.WrittenAt, r.AcquiredAt, r.ReleasedAt, 0, r.Epoch
 	s.Holder = r.Writer.AppendCut(s.Holder[:0], core.MaxHolder)
 	s.Host = r.host.AppendCut(s.Host[:0], core.MaxText)
 	s.PID = r.pid.AppendCut(s.PID[:0], core.MaxText)

@@ -18,6 +18,8 @@ type Own struct {
 	PID            string
 	TID            uint64
 	Remote         bool // a companion writes
+	// Epoch is the fencing token of the strict tenure above it (PROTOCOL B2), or 0.
+	Epoch core.Epoch
 }
 
 // Append appends r, byte for byte as json.dumps(record, indent=2) writes the
@@ -37,5 +39,9 @@ func Append(dst []byte, r *Own) []byte {
 	if r.Remote {
 		w.Text("\",\n  \"writer_name\": \"", core.RemoteWriter)
 	}
-	return append(w, "\"\n}"...)
+	w = append(w, '"')
+	if r.Epoch != 0 {
+		w.Number(",\n  \"epoch\": ", uint64(r.Epoch))
+	}
+	return append(w, "\n}"...)
 }

@@ -86,6 +86,13 @@ func (q *Query) next(store Verdict) Step {
 		return Recall
 	case q.Protocol == core.ProtocolLastWriter:
 		return q.tried(store)
+	case q.Protocol == core.ProtocolBridge && store == Honoured:
+		return Begin
+	case q.Protocol == core.ProtocolBridge && store == Ignored:
+		q.Reason = core.ReasonNoCreate
+		return Refuse
+	case q.Protocol == core.ProtocolBridge:
+		return TryStore
 	case q.recent:
 		q.Protocol = core.ProtocolStrict
 		return Begin

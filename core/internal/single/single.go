@@ -5,6 +5,7 @@ package single
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/bridge"
 	"github.com/mopslock/mopslock/core/internal/invocation"
 	"github.com/mopslock/mopslock/core/internal/lastwriter"
 	"github.com/mopslock/mopslock/core/internal/semaphore"
@@ -20,6 +21,10 @@ func New(cfg core.Config) (m base.Reporting, err error) {
 		m, err = strict.NewLease(cfg)
 	case cfg.Machine == core.MachineCompanion && isStrict:
 		m, err = strict.NewCompanion(cfg)
+	case cfg.Machine == core.MachineLease && cfg.Protocol == core.ProtocolBridge:
+		m, err = bridge.NewLease(cfg)
+	case cfg.Machine == core.MachineCompanion && cfg.Protocol == core.ProtocolBridge:
+		m, err = bridge.NewCompanion(cfg)
 	case cfg.Machine == core.MachineLease:
 		m, err = lastwriter.NewLease(cfg)
 	case cfg.Machine == core.MachineCompanion:

@@ -18,6 +18,7 @@ type renewer struct {
 	beatKey string // of the epoch that we stand on
 	selfKey string // of its version
 	lockKey string `state:"fixed: it follows from the name"` // of an old client's record; "" before it was asked for
+	bridged bool   // lock.json is our own, and another machine keeps it
 	standOn string // the session that keeps the lease, or ""
 	own     int64  // Mono until which our own version is good beside the session
 	quiet   int64  // Mono before which no hint is followed
@@ -30,6 +31,9 @@ func newRenewer(cfg core.Config) (renewer, error) {
 	}
 	return renewer{Register: r, putSent: base.Unset, quiet: -core.MaxClockRange}, nil
 }
+
+// Bridge says that lock.json is the tenure's own, and that another machine keeps it.
+func (r *renewer) Bridge() { r.bridged = true }
 
 // span is how long after it was sent a good renewal may be relied on.
 func (r *renewer) span() int64 { return int64(r.Cur.TTL - r.Cur.Margin) }

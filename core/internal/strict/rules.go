@@ -42,7 +42,9 @@ func (r *renewer) isSelfDue() bool { return r.Now.Mono-r.selfAt >= int64(r.Cur.T
 
 // isLockDue reports whether this renewal also asks for a lock.json: each does where there
 // was one, otherwise those that ask for our own version (PROTOCOL S8.8).
-func (r *renewer) isLockDue() bool { return r.Cfg.LockFilePresent || r.isSelfDue() }
+func (r *renewer) isLockDue() bool {
+	return !r.bridged && (r.Cfg.LockFilePresent || r.isSelfDue())
+}
 
 // noneNewer goes on when the beat is there, and nothing was above us at the Mono asked.
 func (r *renewer) noneNewer(asked int64) core.Reason {

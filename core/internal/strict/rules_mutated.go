@@ -49,7 +49,7 @@ func (r *renewer) isSelfDue() bool {
 }
 
 func (r *renewer) isLockDue() bool {
-	return r.Cfg.LockFilePresent || !r.Has(base.LockFileUnasked) && r.isSelfDue()
+	return !r.bridged && (r.Cfg.LockFilePresent || !r.Has(base.LockFileUnasked) && r.isSelfDue())
 }
 
 func (r *renewer) noneNewer(asked int64) core.Reason {

@@ -42,6 +42,7 @@ func (x *renewer) WriteState(w *core.StateWriter) {
 	w.Int(x.selfAt)
 	w.Text(x.beatKey)
 	w.Text(x.selfKey)
+	w.Bool(x.bridged)
 	w.Text(x.standOn)
 	w.Int(x.own)
 	w.Int(x.quiet)

@@ -104,6 +104,14 @@ func (l *Ledger) Held(tenure string) (core.Epoch, bool) {
 	return 0, false
 }
 
+// InOrder reports whether both tenures were relied on, the first one before the second.
+func (l *Ledger) InOrder(first, second string) bool {
+	at := func(tenure string) int {
+		return slices.IndexFunc(l.began, func(b began) bool { return b.tenure == tenure })
+	}
+	return at(first) >= 0 && at(first) < at(second)
+}
+
 // Tenures is how many tenures were relied on.
 func (l *Ledger) Tenures() int { return len(l.began) }
 

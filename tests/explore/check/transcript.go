@@ -25,6 +25,7 @@ type said struct {
 	end     core.ActionKind // after which nothing is said
 	knows   bool            // it was answered that the result is there
 	loser   bool            // its lease is another's, and it has won none since
+	bridge  bool            // of its two halves, one outlives the loss of the other: it is given back
 }
 
 type question struct {
@@ -75,7 +76,7 @@ func (t *Transcript) find(number uint64) *said {
 func (t *Transcript) Heard(ev *core.Event) {
 	if ev.Terms != nil {
 		t.claims = slices.DeleteFunc(t.claims, func(s said) bool { return s.end != 0 })
-		t.claims = append(t.claims, said{number: ev.Claim, kind: ev.Kind, name: ev.Terms.Name})
+		t.claims = append(t.claims, said{number: ev.Claim, kind: ev.Kind, name: ev.Terms.Name, bridge: ev.Terms.Protocol == core.ProtocolBridge})
 	}
 	i := slices.IndexFunc(t.asked, func(q question) bool { return q.id == ev.Request })
 	if ev.Kind != core.EventAnswer || i < 0 {
@@ -221,7 +222,7 @@ func (t *Transcript) sent(a *core.Action) *Violation {
 		return found(ResultHeeded, "a client sends %s of %s although it was told that there is one", a.Kind, a.Key)
 	case isResult && s.decided != 0:
 		return found(NoClobber, "a client sends %s of %s after it said %s", a.Kind, a.Key, s.decided)
-	case s.end != 0 && s.end != core.ActionReleased && !releasesAfter(s.end, a):
+	case s.end != 0 && s.end != core.ActionReleased && !s.releasesAfter(a):
 		return found(NoClobber, "a client sends %s of %s for claim %d after it said %s", a.Kind, a.Key, a.Claim, s.end)
 	}
 	return nil
@@ -260,16 +261,21 @@ func Changes(verb core.ActionKind) bool {
 	return false
 }
 
-// releasesAfter reports whether a machine that has said end may send this: a release of what
-// it may have left.
-func releasesAfter(end core.ActionKind, a *core.Action) bool {
+// releasesAfter reports whether a machine that has said its last may send this: a release of what it
+// may have left.
+func (s *said) releasesAfter(a *core.Action) bool {
+	end := s.end
+	if s.bridge && end == core.ActionLost {
+		end = core.ActionRefused
+	}
 	switch body := string(a.Body); a.Kind {
 	case core.ActionPut:
 		return (end == core.ActionReleased || end == core.ActionRefused) && strings.Contains(body, `"released_at"`)
 	case core.ActionDelete: // of superseded versions
 		return end == core.ActionReleased
 	case core.ActionCreate:
-		return end == core.ActionRefused && strings.Contains(body, `"state": "released"`)
+		leaves := s.bridge && s.kind == core.EventAccompany && s.end == core.ActionLost // by a version without it
+		return leaves || end == core.ActionRefused && strings.Contains(body, `"state": "released"`)
 	}
 	return false
 }
