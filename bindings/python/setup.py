@@ -4,8 +4,8 @@ The library is Go: `make lib` of the checkout builds it, so a build needs the ch
 MOPSLOCK_LIB_DIR is a directory in which it was built before. Python loads it by ctypes, so one wheel serves every
 Python of a platform: its tag is py3-none-PLATFORM.
 
-With MOPSLOCK_ENGINE=wasm, and from an sdist, a build makes a wheel that has the WASM module alone, needs wasmtime, and
-is for every platform.
+With MOPSLOCK_ENGINE=wasm, from an sdist and on musl, a build makes a wheel that has the WASM module alone, needs
+wasmtime, and is for every platform.
 """
 
 import gzip
@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+import sysconfig
 import tarfile
 import tempfile
 from pathlib import Path
@@ -28,7 +29,8 @@ import building  # noqa: E402
 
 PREBUILT = "MOPSLOCK_LIB_DIR"
 IS_SDIST = (HERE / "PKG-INFO").is_file()
-PURE = os.environ.get("MOPSLOCK_ENGINE") == "wasm" or (IS_SDIST and not os.environ.get(PREBUILT))
+IS_MUSL = "musl" in str(sysconfig.get_config_var("HOST_GNU_TYPE"))  # which loads no library that Go has made
+PURE = os.environ.get("MOPSLOCK_ENGINE") == "wasm" or ((IS_SDIST or IS_MUSL) and not os.environ.get(PREBUILT))
 LIBRARY = "libmopslock-core" + (".dylib" if sys.platform == "darwin" else ".so")
 MODULE = ("mopslock.wasm", "mopslock.wasm.sha256")
 MODULE_FROM = (HERE if IS_SDIST else HERE.parent.parent) / "wasm"

@@ -110,6 +110,21 @@ def test_it_is_native_where_the_package_has_it_or_as_it_is_told(
         _machine.engine()
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [("Error loading shared library libgcc_s.so.1", "needs libgcc"), ("no GLIBC_2.99", "core needs none.*install one")],
+)
+def test_a_wasmtime_that_cannot_be_loaded(
+    error: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wasmtime.py").write_text(f"raise OSError({error!r})")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "wasmtime"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(EngineFailed, match=f"{error}.*{told}"):
+        _wasm._import()
+
+
 def test_what_is_missing_is_said_with_the_next_step(
     lib: Path, made: Callable[..., Guest], monkeypatch: pytest.MonkeyPatch
 ) -> None:

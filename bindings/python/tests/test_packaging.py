@@ -66,9 +66,9 @@ def run(*command: str | Path, env: Mapping[str, str] | None = None, cwd: Path = 
     )  # fmt: skip
 
 
-def build(what: Path, to: Path, kind: str = "wheel", **changed: str) -> dict[str, bytes]:
+def build(what: Path, to: Path, kind: str = "wheel", first: str = "", **changed: str) -> dict[str, bytes]:
     """As pip does, which would begin a process more. Returns the files of the wheel."""
-    hook = f"import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
+    hook = f"{first}\nimport sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
     done = run(sys.executable, "-c", hook, to, env=environment(**changed), cwd=what)
     assert done.returncode == 0, done.stdout
     return built(to) if kind != "sdist" else {}
@@ -174,6 +174,19 @@ def test_a_wheel_without_libraries_is_for_every_platform(tmp_path: Path) -> None
         done = run(sys.executable, "-c", f"{program}\n{more}\n{use}", cwd=tmp_path, env=environment(MOPSLOCK_LIB=""))
         assert said in done.stdout, done.stdout
         assert str(tmp_path) in done.stdout
+
+
+MUSL = """
+import sysconfig
+real = sysconfig.get_config_var
+sysconfig.get_config_var = lambda name: "x86_64-alpine-linux-musl" if name == "HOST_GNU_TYPE" else real(name)
+"""
+
+
+def test_on_musl_a_build_has_no_library(tmp_path: Path) -> None:
+    """musl's dynamic linker would refuse it."""
+    assert set(build(PACKAGE, tmp_path, first=MUSL, PATH=str(tmp_path))) >= PURE_PLACES
+    assert [wheel.name for wheel in tmp_path.glob("*.whl")] == [f"mopslock-{VERSION}-py3-none-any.whl"]
 
 
 def test_prebuilt_libraries(fakes: Path, copied: Path, tmp_path: Path) -> None:

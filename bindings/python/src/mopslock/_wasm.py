@@ -161,9 +161,10 @@ def _import() -> Any:
             f"mopslock: {MODULE} runs in wasmtime, which is not installed ({error}): {INSTALL}"
         ) from error
     except (ImportError, OSError, RuntimeError) as error:
-        raise EngineFailed(
-            f"mopslock: wasmtime cannot be loaded here ({error}); libmopslock-core can do without it: {BUILD}"
-        ) from error
+        without = (
+            "its wheel for musl needs libgcc" if "libgcc_s" in str(error) else f"libmopslock-core needs none: {BUILD}"
+        )
+        raise EngineFailed(f"mopslock: wasmtime cannot be loaded here ({error}); {without}") from error
     return wasmtime
 
 
