@@ -117,6 +117,7 @@ VERSION = $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' core/version.go)
 # A binary that was built from another tree than its commit's would say so.
 release: ## pack what users download into bin/release, of a clean commit (RELEASED=linux-amd64: for that system)
 	@test -z "$$(git status --porcelain)" || { echo "make release: the tree is not clean: commit or remove what git status shows" >&2; exit 1; }
+	@test -d .git || { echo "make release: Go reads no commit here: use a clone, and no worktree" >&2; exit 1; }
 	@$(MAKE) --no-print-directory wheels release-parts
 	@cd release && TZ=UTC CGO_ENABLED=0 $(GO) run -trimpath . -version $(VERSION) -systems '$(RELEASED)' -root $(CURDIR) -binaries $(abspath $(BINARIES)) \
 		-libraries $(CURDIR)/$(RELEASE_PARTS)/libraries -pages $(CURDIR)/$(RELEASE_PARTS)/pages -wheels $(abspath $(WHEELS)) -o $(CURDIR)/$(RELEASE)
