@@ -404,8 +404,6 @@ const (
 	ReasonEmptied Reason = 50 // emptied
 	// ReasonMixed: an old client holds lock.json beside a strict lease.
 	ReasonMixed Reason = 51 // mixed
-	// ReasonLockFile: the name has a lock.json, so auto is lastwriter.
-	ReasonLockFile Reason = 52 // lock_file
 )
 
 // Origin says from whom a lease came that is held now.

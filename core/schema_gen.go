@@ -192,7 +192,6 @@ var reasonNames = [...]string{
 	ReasonCorruptTaken:  "corrupt_taken",
 	ReasonEmptied:       "emptied",
 	ReasonMixed:         "mixed",
-	ReasonLockFile:      "lock_file",
 }
 
 // String returns the name on the wire, or Reason(n) for a number without one.

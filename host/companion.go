@@ -105,7 +105,7 @@ func (h *Host) RenewHandle(ctx context.Context, handle Handle, terms *Terms) (Ha
 		return handle, time.Time{}, err
 	}
 	handle.Epoch = max(handle.Epoch, uint64(q.held.Epoch))
-	if handle.protocol() == core.ProtocolStrict {
+	if handle.protocol().HasRegister() {
 		handle.Token = uint64(q.held.Token) // the store's, whatever the text said
 	}
 	return handle, loop.After(time.Duration(q.held.At - h.clock.Now().Mono)), nil
@@ -129,7 +129,7 @@ func (h *Handle) join(t *Terms, role core.Role) core.Terms {
 	}
 	terms := mine.terms(h.Name)
 	terms.Holder, terms.Role, terms.Epoch = core.HolderID(h.Holder), role, core.Epoch(h.Epoch)
-	if role == core.RoleOwner && terms.Protocol == core.ProtocolStrict {
+	if role == core.RoleOwner && terms.Protocol.HasRegister() {
 		terms.Owner = h.Owner
 	}
 	return terms

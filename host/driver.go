@@ -257,10 +257,6 @@ func (h *Host) warn(name string, a *core.Action, cause error) {
 	log, key, class, seen := h.log, a.Key, a.Class.String(), string(a.Body)
 	var tell func()
 	switch a.Reason {
-	case core.ReasonLockFile:
-		tell = func() {
-			log.Warn("this name has a lock.json, so its lease is kept by lastwriter, without a fencing token; if mops shares the name ask for lastwriter, else for strict", "name", name)
-		}
 	case core.ReasonNoCreate:
 		tell = func() {
 			log.Warn("the store does not honour create-if-absent, so leases are kept by lastwriter, without a fencing token", "seen", seen)

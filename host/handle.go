@@ -102,21 +102,20 @@ func ParseHandle(text string) (Handle, error) {
 	}
 	require(core.CheckName(j.Name) == nil, "name is missing or cannot be one")
 	require(j.Store != "", "store is missing")
-	strict := j.Protocol == core.ProtocolStrict.String()
-	require(strict || j.Protocol == core.ProtocolLastWriter.String(), "protocol is not strict or lastwriter")
-	require(!strict || j.Epoch > 0, "epoch is missing")
+	protocol := core.ProtocolLastWriter
+	for protocol < core.ProtocolBridge && protocol.String() != j.Protocol {
+		protocol++
+	}
+	require(protocol.String() == j.Protocol, "protocol is not strict, bridge or lastwriter")
+	require(!protocol.HasRegister() || j.Epoch > 0, "epoch is missing")
 	require(j.Holder != "" && len(j.Holder) <= core.MaxHolder, "holder is missing")
-	require(j.TTL != nil && (strict || *j.TTL > 0), "ttl_s is missing, or 0, which only strict has")
+	require(j.TTL != nil && (protocol == core.ProtocolStrict || *j.TTL > 0), "ttl_s is missing, or 0, which only strict has")
 	require(err == nil && acquired.Equal(time.Unix(0, acquired.UnixNano())), "first_acquired_at is missing or is no time")
 	if len(bad) > 0 {
 		return Handle{}, errors.Join(bad...)
 	}
-	handle := Handle{
-		Name: j.Name, Store: j.Store, Protocol: core.ProtocolLastWriter, Holder: j.Holder, Epoch: j.Epoch, Token: j.Token,
+	return Handle{
+		Name: j.Name, Store: j.Store, Protocol: protocol, Holder: j.Holder, Epoch: j.Epoch, Token: j.Token,
 		TTL: core.TTLOf(time.Duration(*j.TTL)), Acquired: acquired, Owner: j.Owner,
-	}
-	if strict {
-		handle.Protocol = core.ProtocolStrict
-	}
-	return handle, nil
+	}, nil
 }

@@ -153,8 +153,8 @@ func (l *Lease) Handle() Handle {
 // lease from another process: to renew or to release it.
 func (l *Lease) OwnerHandle() Handle {
 	handle := l.Handle()
-	handle.Owner = handle.Holder // under strict the tenure's id is that of its first owner
-	if handle.Protocol != core.ProtocolStrict {
+	handle.Owner = handle.Holder // in a register the tenure's id is that of its first owner
+	if !handle.Protocol.HasRegister() {
 		handle.Owner = uuid.NewString()
 	}
 	return handle

@@ -27,7 +27,6 @@
 //	DEBUG  request failed                                                 name verb class error
 //	INFO   tried whether the store honours create-if-absent               honoured seen
 //	WARN   the store does not honour create-if-absent, so leases are kept by lastwriter, without a fencing token  seen
-//	WARN   this name has a lock.json, so its lease is kept by lastwriter, without a fencing token; if mops shares the name ask for lastwriter, else for strict  name
 //	WARN   this name is in use with another TTL, which can give it two holders; use one everywhere  name their_ttl
 //	WARN   an unreadable record has stood too long and is taken over      name key
 //	WARN   what keeps a held name was removed from the store; keep cleaning and lifecycle rules off it  name key

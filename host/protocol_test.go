@@ -30,10 +30,7 @@ func TestResolve(t *testing.T) {
 		old := theirs()
 		old.released = time.Now()
 		w.place("old", old)
-		w.same("said", len(p.log.lines("WARN")), 0)
-		p.resolves("old", core.ProtocolLastWriter)
-		w.same("said", strings.Join(p.log.lines("WARN"), "\n"), `msg="this name has a lock.json, so its lease is kept by lastwriter, `+
-			`without a fencing token; if mops shares the name ask for lastwriter, else for strict" name=old`)
+		p.resolves("old", core.ProtocolBridge)
 		p.release(p.strictly("old")) // but asked for
 		w.is(errOf(p.tried("n", Terms{Protocol: 9})), &core.Error{Code: core.ErrorConfig})
 		p.idle()

@@ -88,7 +88,7 @@ func (s *Status) Most() uint64 {
 }
 
 func newStatus(name string, protocol core.Protocol, s *core.Observed, now core.Instant) Status {
-	if s.Epoch == 0 && protocol == core.ProtocolStrict && s.State != core.ObservedVacant && s.Capacity == 0 {
+	if s.Epoch == 0 && protocol.HasRegister() && s.State != core.ObservedVacant && s.Capacity == 0 {
 		protocol = core.ProtocolLastWriter // an old client's record, beside
 	}
 	status := Status{
@@ -104,7 +104,7 @@ func newStatus(name string, protocol core.Protocol, s *core.Observed, now core.I
 	if s.ReleasedAt != 0 {
 		status.Age, status.Left = time.Duration(now.Wall-s.ReleasedAt), 0
 	}
-	if protocol == core.ProtocolStrict {
+	if s.Epoch != 0 || protocol == core.ProtocolStrict {
 		status.addStrict(s)
 	}
 	return status

@@ -13,14 +13,14 @@ import (
 // All processes on one name should use one TTL: under lastwriter a holder renews for the
 // shortest TTL that it has seen on the name, and mops judges all holders by its own.
 type Terms struct {
-	// Protocol is how the lease is kept. 0 is auto: lastwriter if the name has a lock.json,
-	// since an old client would not see a strict lease; otherwise strict if the store honours
-	// create-if-absent; otherwise lastwriter. Whenever auto is lastwriter the Host logs a
-	// warning. core.ProtocolStrict on a store that does not honour create-if-absent is an
-	// *Error of Kind Incompatible.
+	// Protocol is how the lease is kept. 0 is auto. Where the store honours create-if-absent, that is
+	// bridge if the name has a lock.json, since an old client would not see a strict lease, and
+	// otherwise strict. Elsewhere it is lastwriter, and the Host logs a warning. core.ProtocolStrict and
+	// core.ProtocolBridge on a store that does not honour create-if-absent are an *Error of Kind
+	// Incompatible.
 	Protocol core.Protocol
 	// TTL is how long the lease lives without a renewal; 0 is 60 s under strict
-	// and 88 s under lastwriter. Between 50 ms (5 s on stores whose stamps have
+	// and 88 s under bridge and lastwriter. Between 50 ms (5 s on stores whose stamps have
 	// whole seconds) and 30 days. core.TTLEndless, under strict only and not on a
 	// session, is until it is released or broken.
 	TTL core.TTL
@@ -38,11 +38,11 @@ type Terms struct {
 	// may disagree; 0 is 1 s, core.OneClock a store with one clock.
 	StampSpread time.Duration
 
-	// AcquireMargin, under lastwriter, is the least time between a put and its
+	// AcquireMargin, under lastwriter and bridge, is the least time between a put and its
 	// verification; 0 is twice what the read and the write took, and
 	// core.ContendedMargin at least after waiting for another. At most TTL/2.
 	AcquireMargin time.Duration
-	// FleetExpire, under lastwriter, is the TTL by which others on this name judge us
+	// FleetExpire, under lastwriter and bridge, is the TTL by which others on this name judge us
 	// whatever our record says, as mops does; 0 is 88 s, core.TTLEndless is for names
 	// without mops.
 	FleetExpire core.TTL

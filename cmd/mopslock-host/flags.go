@@ -26,10 +26,10 @@ type termFlags struct {
 func (f *termFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.given = flags.Changed
-	flags.DurationVar(&f.ttl, "ttl", 0, "how long the lease lives without a renewal (default 60s; 88s under lastwriter); under strict, 0 is until it is released or broken")
+	flags.DurationVar(&f.ttl, "ttl", 0, "how long the lease lives without a renewal (default 60s; 88s under bridge and lastwriter); under strict, 0 is until it is released or broken")
 	flags.DurationVar(&f.margin, "margin", 0, "what the holder gives up early (default TTL/10, less than TTL/2)")
-	flags.StringVar(&f.protocol, "protocol", auto, "auto, strict or lastwriter; auto uses strict if the store supports create-if-absent; otherwise, or if NAME/lock.json exists, it uses lastwriter and warns; say lastwriter from the start if mops shares the NAME")
-	names := []string{auto, core.ProtocolStrict.String(), core.ProtocolLastWriter.String()}
+	flags.StringVar(&f.protocol, "protocol", auto, "auto, strict, bridge or lastwriter; auto uses bridge if NAME/lock.json exists, and strict otherwise; on a store without create-if-absent it uses lastwriter, and warns; say bridge from the start if mops shares the NAME")
+	names := []string{auto, core.ProtocolStrict.String(), core.ProtocolBridge.String(), core.ProtocolLastWriter.String()}
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 }
 
@@ -41,6 +41,8 @@ func (f *termFlags) wanted() core.Protocol {
 	switch f.protocol {
 	case core.ProtocolStrict.String():
 		return core.ProtocolStrict
+	case core.ProtocolBridge.String():
+		return core.ProtocolBridge
 	case core.ProtocolLastWriter.String():
 		return core.ProtocolLastWriter
 	}
@@ -56,7 +58,7 @@ func (f *termFlags) check(name string) []error { return f.checkTerms(name, f.ter
 
 func (f *termFlags) checkTerms(name string, terms host.Terms) (bad []error) {
 	if f.protocol != auto && f.wanted() == 0 {
-		bad = append(bad, exit.Usagef("--protocol %s: auto, strict or lastwriter", host.Printable(f.protocol)))
+		bad = append(bad, exit.Usagef("--protocol %s: auto, strict, bridge or lastwriter", host.Printable(f.protocol)))
 	}
 	if f.ttl < 0 {
 		bad = append(bad, exit.Usagef("--ttl %v: above 0, or 0 for a lease until it is released or broken", f.ttl))
@@ -67,13 +69,13 @@ func (f *termFlags) checkTerms(name string, terms host.Terms) (bad []error) {
 	if terms.TTL == core.TTLEndless {
 		switch core.MayBeEndless(core.MachineLease, cmp.Or(terms.Protocol, core.ProtocolStrict), terms.Session) {
 		case core.EndlessNever:
-			bad = append(bad, exit.Usagef("--ttl 0: lastwriter has no lease without an expiry; strict has"))
+			bad = append(bad, exit.Usagef("--ttl 0: only strict has leases without an expiry"))
 		case core.EndlessOnSession:
 			bad = append(bad, exit.Usagef("--ttl 0: a lease on a session has the session's ttl; leave out one of them"))
 		}
 	}
-	if terms.Session && terms.Protocol == core.ProtocolLastWriter {
-		bad = append(bad, exit.Usagef("--session: lastwriter has no sessions; strict has"))
+	if terms.Session && terms.Protocol != 0 && terms.Protocol != core.ProtocolStrict {
+		bad = append(bad, exit.Usagef("--session: only strict has sessions"))
 	}
 	return append(bad, judged(name, terms))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ func (a *app) version() error {
 	info, _ := debug.ReadBuildInfo()
 	commit := commitOf(info)
 	guest := fmt.Sprintf("%x", sha256.Sum256(wasm.Module()))
-	strict, lastwriter := core.ProtocolStrict.String(), core.ProtocolLastWriter.String()
+	protocols := []string{core.ProtocolStrict.String(), core.ProtocolBridge.String(), core.ProtocolLastWriter.String()}
 	if a.json {
 		return a.report(struct {
 			Version   string   `json:"version"`
@@ -40,12 +41,12 @@ func (a *app) version() error {
 			Go        string   `json:"go"`
 			Guest     string   `json:"guest_sha256"`
 			Protocols []string `json:"protocols"`
-		}{core.Version, commit, runtime.Version(), guest, []string{strict, lastwriter}})
+		}{core.Version, commit, runtime.Version(), guest, protocols})
 	}
 	if commit != "" {
 		commit = "commit " + commit + ", "
 	}
-	return a.print(fmt.Sprintf("mopslock-host %s (%s%s, guest %s, protocols %s and %s)\n", core.Version, commit, runtime.Version(), guest, strict, lastwriter))
+	return a.print(fmt.Sprintf("mopslock-host %s (%s%s, guest %s, protocols %s)\n", core.Version, commit, runtime.Version(), guest, strings.Join(protocols, ", ")))
 }
 
 // commitOf returns the commit that a build's information names, which may be nil, or "".

@@ -128,8 +128,6 @@ func (cl *claim) hear(c *Client, _ *unit, a *core.Action) {
 	switch {
 	case cl.state == claimResolving:
 		cl.pending.answered(c, cl, a)
-	case cl.state == claimYielding:
-		cl.pending.yielded(c, cl, a)
 	case a.Kind == core.ActionWarned:
 		cl.say(c, a)
 	default:

@@ -7,7 +7,6 @@ type claimState uint8
 
 const (
 	claimResolving  claimState = iota // how its name is kept is being found out
-	claimYielding                     // auto: a strict tenure that lives beside a lock.json is waited for
 	claimAsking                       // it has a machine, and nothing is held
 	claimWaiting                      // its machine has said that it waits for another's release
 	claimHeld                         // its caller may rely on it until its deadline
@@ -18,16 +17,13 @@ const (
 
 // String is for a panic.
 func (s claimState) String() string {
-	return [...]string{"resolving", "yielding", "asking", "waiting", "held", "releasing", "cancelling", "ended"}[s]
+	return [...]string{"resolving", "asking", "waiting", "held", "releasing", "cancelling", "ended"}[s]
 }
 
 // claimEdges is every move that a claim can make. It is never written.
 var claimEdges = [...]base.Edge[claimState]{
-	{From: claimResolving, To: claimYielding, Why: "auto finds a lock.json"},
 	{From: claimResolving, To: claimAsking, Why: "it is known how the name is kept"},
 	{From: claimResolving, To: claimEnded, Why: "refused; cancelled"},
-	{From: claimYielding, To: claimResolving, Why: "no strict tenure lives there"},
-	{From: claimYielding, To: claimEnded, Why: "refused; cancelled"},
 	{From: claimAsking, To: claimWaiting, Why: "another holds the name"},
 	{From: claimAsking, To: claimHeld, Why: "held"},
 	{From: claimAsking, To: claimCancelling, Why: "cancel, leave, release, or no session can be had"},
@@ -53,7 +49,7 @@ func (s *claimState) become(to claimState) {
 }
 
 // isPending reports whether it has no machine of its own yet, and nothing of it is in the store.
-func (s claimState) isPending() bool { return s <= claimYielding }
+func (s claimState) isPending() bool { return s == claimResolving }
 
 // isHeld reports whether it is held as the store has it, also by a caller that has given it back.
 func (s claimState) isHeld() bool { return s == claimHeld || s == claimReleasing }
@@ -62,7 +58,7 @@ func (s claimState) isHeld() bool { return s == claimHeld || s == claimReleasing
 func (s claimState) isStopping() bool { return s == claimReleasing || s == claimCancelling }
 
 // isWaiting reports whether a release of the name by this process is news for it.
-func (s claimState) isWaiting() bool { return s == claimWaiting || s == claimYielding }
+func (s claimState) isWaiting() bool { return s == claimWaiting }
 
 // waits notes that its machine waits for another's release.
 func (s *claimState) waits() {

@@ -129,8 +129,6 @@ func (b *pending) resolve(c *Client, cl *claim) {
 			b.ask(c, cl, core.ResultKey(cl.name.text))
 		case resolve.AskFailure:
 			b.ask(c, cl, core.FailureKey(cl.name.text))
-		case resolve.Yield:
-			b.yield(c, cl)
 		case resolve.TryStore:
 			c.store.await(c, cl)
 		case resolve.Refuse:
@@ -208,59 +206,6 @@ func (b *pending) answered(c *Client, cl *claim, a *core.Action) {
 		b.query.Saw(a.Count != 0)
 	}
 	b.resolve(c, cl)
-}
-
-// yield looks for a strict tenure where there can be one. The name has a lock.json, which an old
-// client leaves behind on a name that strict holds. So a claim of auto waits, as strict does,
-// until no strict tenure lives there; then lastwriter claims the name.
-//
-//	A  strict: v1 . . . . . . . . . . . . . . . . . . . . . released
-//	old        lock.json, released
-//	B                     auto: lock.json, v1 lives: waits . . . . . . lastwriter
-func (b *pending) yield(c *Client, cl *claim) {
-	if !c.yields(canStrict(&c.cfg)) {
-		b.fallBack(c, cl)
-		return
-	}
-	t := &b.terms
-	cfg := machineConfig(&c.cfg, core.MachineLease, core.ProtocolStrict, &core.Terms{Name: t.Name, Expiry: t.Expiry, StampSpread: t.StampSpread})
-	cfg.SeenFingerprint, cfg.SeenSince = b.printed, b.since
-	machine, err := c.machine(cfg)
-	if err != nil {
-		cl.refuseTerms(c, err)
-		return
-	}
-	machine.Yield()
-	cl.state.become(claimYielding)
-	cl.protocol = core.ProtocolStrict
-	cl.unit = &unit{machine: machine, owner: cl, claim: cl.number}
-	cl.unit.step(c, core.Event{Kind: core.EventAcquire, Wait: b.left(c)})
-}
-
-// fallBack goes on by lastwriter, and says why.
-func (b *pending) fallBack(c *Client, cl *claim) {
-	w := c.outbox.Emit(core.ActionWarned)
-	w.Claim, w.Reason = cl.number, core.ReasonLockFile
-	b.wait, b.at = b.left(c), c.now.Mono // one whose wait has ended meanwhile tries once
-	b.query.Vacant()
-	b.resolve(c, cl)
-}
-
-// yielded takes a notice of a claim that yields.
-func (b *pending) yielded(c *Client, cl *claim, a *core.Action) {
-	switch {
-	case a.Kind != core.ActionRefused:
-		cl.tenure(c, a)
-	case a.Reason == core.ReasonLockFile:
-		cl.unit.drop(c)
-		cl.unit = nil
-		cl.watch(c)
-		cl.state.become(claimResolving)
-		b.fallBack(c, cl)
-	default:
-		cl.tenure(c, a)
-		cl.remove(c)
-	}
 }
 
 // refuseStrict ends a claim that the store cannot keep by strict.

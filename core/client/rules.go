@@ -38,8 +38,5 @@ func (rules) isChecking(m base.Reporting, _ bool) bool { return m.IsChecking() }
 // tellsSessionFirst: a session that is past its deadline is stepped before what stands on it.
 func (rules) tellsSessionFirst() bool { return true }
 
-// yields: auto falls back on lastwriter only where no strict tenure can live.
-func (rules) yields(canStrict bool) bool { return canStrict }
-
 // wakesWaiters: who waits here is told of a release here.
 func (rules) wakesWaiters() bool { return true }

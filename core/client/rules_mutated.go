@@ -50,6 +50,4 @@ func (r rules) isChecking(m base.Reporting, wakesByCap bool) bool {
 
 func (r rules) tellsSessionFirst() bool { return !r.Has(base.SessionToldLast) }
 
-func (r rules) yields(canStrict bool) bool { return canStrict && !r.Has(base.StrictUnseen) }
-
 func (r rules) wakesWaiters() bool { return !r.Has(base.NobodyNudged) }

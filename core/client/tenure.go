@@ -32,8 +32,8 @@ func (leaseRole) begin(c *Client, cl *claim) {
 
 // remember adds what this process, or an earlier one, knows of the name.
 func (b *pending) remember(cfg *core.Config) {
-	if b.query.Protocol == core.ProtocolStrict {
-		cfg.LockFilePresent = b.query.LockFile
+	if b.query.Protocol.HasRegister() {
+		cfg.LockFilePresent = b.query.LockFile && b.query.Protocol == core.ProtocolStrict
 		cfg.LastEpoch, cfg.LastAt = b.last.epoch, b.last.at
 		cfg.SeenFingerprint, cfg.SeenSince = b.printed, b.since
 	}
@@ -139,13 +139,13 @@ func (joinRole) stop() core.EventKind { return core.EventLeave }
 // stands, and then the machine leaves.
 type renewRole struct {
 	joinRole
-	held core.Action // under lastwriter, whose joining is no write
+	held core.Action // of a lock.json, whose joining is no write
 }
 
 // hear implements role.
 func (r *renewRole) hear(c *Client, cl *claim, a *core.Action) {
 	switch {
-	case a.Kind == core.ActionHeld && cl.protocol == core.ProtocolLastWriter:
+	case a.Kind == core.ActionHeld && cl.protocol != core.ProtocolStrict:
 		r.held = *a
 		return
 	case a.Kind == core.ActionHeld && cl.state.isHeld(), a.Kind == core.ActionRenewed && cl.state.isHeld(), a.Kind == core.ActionAdopted:
@@ -252,17 +252,17 @@ func (cl *claim) acquires() bool {
 // watchAbove watches what a break of a strict lease that is held makes. Of one on a
 // session the session is called, and its call is watched.
 func (cl *claim) watchAbove(c *Client) {
-	if cl.protocol != core.ProtocolStrict || cl.on != 0 {
+	if !cl.protocol.HasRegister() || cl.on != 0 {
 		cl.watch(c)
 		return
 	}
 	cl.watch(c, cl.name.versionKey(c, cl.epoch+1))
 }
 
-// keyToWatch is what changes when the name is released: its record, or the version after
-// the one that was seen.
+// keyToWatch is what changes when the name is released: the version after the one that was seen, or
+// lock.json, if that is what is in the way.
 func (n *nameState) keyToWatch(c *Client, protocol core.Protocol, s *core.Observed) string {
-	if protocol != core.ProtocolStrict {
+	if !protocol.HasRegister() || protocol == core.ProtocolBridge && s.Epoch == 0 {
 		return n.text + "/" + core.LockFile
 	}
 	return n.versionKey(c, s.Epoch+1)

@@ -45,7 +45,9 @@ func machineConfig(own *core.Config, kind core.MachineKind, protocol core.Protoc
 		cfg.StampSpread, cfg.Label, cfg.Boot = 0, "", ""
 		return cfg
 	}
-	if protocol == core.ProtocolStrict {
+	if protocol == core.ProtocolBridge {
+		cfg.OnSession = false // nothing of ours may stay behind a session that lives on
+	} else {
 		cfg.AcquireMargin, cfg.FleetExpire, cfg.Renewal = 0, 0, 0
 	}
 	cfg.Boot, cfg.OwnStore = own.Boot, own.OwnStore
@@ -54,7 +56,7 @@ func machineConfig(own *core.Config, kind core.MachineKind, protocol core.Protoc
 	}
 	// A store whose stamps are of a clock that can be set gives no sample: one step of
 	// that clock by a TTL would kill every lease on it.
-	if cfg.Expiry == 0 {
+	if cfg.Expiry == 0 || cfg.Expiry == core.ExpiryWall && protocol == core.ProtocolBridge { // by which lock.json is judged
 		cfg.Expiry = core.ExpiryCalibrated
 	}
 	if cfg.Expiry == core.ExpiryCalibrated && !own.Samples {

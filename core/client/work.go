@@ -63,7 +63,7 @@ func (w *workRole) hear(c *Client, cl *claim, a *core.Action) {
 		w.conclude(c, cl, a)
 	case core.ActionWaiting:
 		w.leaseKey = ""
-		if cl.protocol != core.ProtocolStrict || a.Observed != nil {
+		if cl.protocol == core.ProtocolLastWriter || a.Observed != nil {
 			w.leaseKey = cl.name.keyToWatch(c, cl.protocol, a.Observed)
 		}
 		cl.handover = cl.handover.follows(c.now.Mono, a.Observed)

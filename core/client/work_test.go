@@ -152,30 +152,3 @@ func TestRemoteCancelledOutOfContact(t *testing.T) {
 		t.Errorf("it goes on: %s, %d requests", got, p.sent)
 	}
 }
-
-// TestLastLookOfWorkThatYields: its last look, answered a moment after its wait, shows that no strict tenure lives.
-func TestLastLookOfWorkThatYields(t *testing.T) {
-	for _, kind := range []core.EventKind{core.EventAcquire, core.EventInvoke} {
-		b := newBucket()
-		old := newProcess(t, b, 8)
-		one := old.begin(core.EventAcquire, core.Terms{Name: "w", Protocol: core.ProtocolLastWriter}, core.Event{Wait: core.Forever})
-		old.do(core.Event{Kind: core.EventRelease, Claim: one})
-		q := newProcess(t, b, 9)
-		two := q.begin(core.EventAcquire, core.Terms{Name: "w", Protocol: core.ProtocolStrict}, core.Event{Wait: core.Forever})
-		q.hears("1 held")
-		p := newProcessOf(t, b, core.Config{Seed: [16]byte{1}})
-		p.now = q.now
-		p.begin(kind, core.Terms{Name: "w"}, core.Event{Wait: 10 * core.Second})
-		p.until(p.now + 5*int64(core.Second))
-		q.do(core.Event{Kind: core.EventRelease, Claim: two})
-		p.holds = func(a *core.Action) bool { return a.Kind == core.ActionList || a.Kind == core.ActionGet }
-		for len(p.kept) == 0 {
-			p.until(p.Wake)
-		}
-		p.now = q.now + 10*int64(core.Second) + 1
-		p.letGo()
-		if got := p.heard(); !strings.Contains(got, "1 held") {
-			t.Errorf("%v: %s", kind, got)
-		}
-	}
-}

@@ -95,7 +95,6 @@ func (k *mutantMaker) mutantWorlds() []shownMutation {
 		{s.outlived, check.QuietWhenIdle, "permit-outlives-session"},
 		{s.leavingBeside, within, "leaving-handed-out"},
 		{k.leaving, check.QuietWhenIdle, "leaving-handed-out"},
-		{k.besideAuto, overlap, "strict-unseen"},
 		{k.lookedBefore, overlap, "looked-before"},
 		{k.waitedFor, held, "wait-under-version"},
 		{k.laterDeadline, overlap, "later-deadline"},

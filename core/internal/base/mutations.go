@@ -60,7 +60,6 @@ const (
 
 	LeavingHandedOut  Mutation = "leaving-handed-out"  // a claim stands on a session that is being left
 	EmptyListBelieved Mutation = "empty-list-believed" // version 1 is held by the word of the list that showed nothing
-	StrictUnseen      Mutation = "strict-unseen"       // auto that finds a lock.json does not look for a strict tenure
 )
 
 // The mutations of a bridge.
@@ -141,7 +140,6 @@ func Mutations() []Caught {
 		{HintRenews, "explorer"},
 		{LeavingHandedOut, "explorer simulator"},
 		{EmptyListBelieved, "explorer"},
-		{StrictUnseen, "explorer"},
 		{LookedBefore, "explorer"},
 		{WaitUnderVersion, "explorer"},
 		{LaterDeadline, "explorer"},

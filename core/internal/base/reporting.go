@@ -22,8 +22,6 @@ type Reporting interface {
 	Park() Parked
 	// Leftover is the key of an object that it has made and does not remove, or "".
 	Leftover() string
-	// Yield has a lease claim nothing, and end when no strict tenure lives.
-	Yield()
 }
 
 // Parked is a machine at rest.
@@ -44,4 +42,3 @@ func (Quiet) WorkState() core.InvocationState { return 0 }
 func (Quiet) WatchKey() (string, bool)        { return "", false }
 func (Quiet) Park() Parked                    { return nil }
 func (Quiet) Leftover() string                { return "" }
-func (Quiet) Yield()                          {}

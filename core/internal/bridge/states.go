@@ -66,7 +66,7 @@ func (l *Lease) looked(record spoken) bool {
 	case record.waits && l.State == core.LeaseObserving:
 		l.become(core.LeaseWaiting)
 	case record.ended != core.ActionRefused:
-	case record.why == core.ReasonLockFile:
+	case record.why == core.ReasonVacant:
 		l.remember()
 		l.record.forget()
 		l.become(core.LeaseClaiming)
@@ -163,8 +163,8 @@ func (l *Lease) kept(register, record spoken) bool {
 // mayClaimAgain reports whether what took lock.json from us is a late write of a tenure that the
 // register has ended, or the end of the one whose stale record we have claimed.
 func (l *Lease) mayClaimAgain(record spoken) bool {
-	s := record.seen
-	return record.why == core.ReasonTaken && s != nil && (l.isEnded(s.Epoch) || s.State == core.ObservedReleased && l.isStale(s))
+	s, m := record.seen, l.record.machine.(*lastwriter.Lease)
+	return record.why == core.ReasonTaken && s != nil && (l.isEnded(m.SeenEpoch) || s.State == core.ObservedReleased && l.isStale(s))
 }
 
 // lose ends belief. The version is given back all the same: it is nobody's any more.

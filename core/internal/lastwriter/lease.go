@@ -57,7 +57,7 @@ func NewLease(cfg core.Config) (*Lease, error) {
 	return &Lease{Tenure: t, Lease: base.NewLease(&cfg, LeaseEdges[:])}, nil
 }
 
-// Yield implements base.Reporting.
+// Yield has it claim nothing, and end as vacant when the name is free.
 func (l *Lease) Yield() { l.yields = true }
 
 // Holder is the tenure's id.

@@ -51,7 +51,7 @@ func (l *Lease) startUnlessSlow(f base.Flight) {
 	}
 	l.slowReads = 0
 	if l.yields {
-		l.refuse(core.ReasonLockFile)
+		l.refuse(core.ReasonVacant)
 		return
 	}
 	l.startAttempt(f.Sent)

@@ -56,6 +56,9 @@ func (x *Tenure) WriteState(w *core.StateWriter) {
 	if w.IsExact() {
 		x.Observed.WriteState(w)
 	}
+	if w.IsExact() {
+		w.Uint(uint64(x.SeenEpoch))
+	}
 }
 
 // Detach gives x, which is a copy, buffers of its own.

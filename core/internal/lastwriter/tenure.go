@@ -40,6 +40,8 @@ type Tenure struct {
 
 	seen     lockfile.Record `state:"scratch: it refers to the body of the event in progress"`
 	Observed core.Observed   `state:"exact: what a Step reads of it follows from what was read"`
+	// SeenEpoch is that of the record in Observed, which a bridge has, or 0.
+	SeenEpoch core.Epoch `state:"exact: what a Step reads of it follows from what was read"`
 }
 
 func newTenure(cfg core.Config) (Tenure, error) {
@@ -229,7 +231,10 @@ func (t *Tenure) observe() core.Observation {
 }
 
 // note copies what was seen, since seen itself ends with the event.
-func (t *Tenure) note(state core.Observation) { t.seen.Show(&t.Observed, state) }
+func (t *Tenure) note(state core.Observation) {
+	t.seen.Show(&t.Observed, state)
+	t.SeenEpoch = t.seen.Epoch
+}
 
 // microseconds is an instant as a record can hold it.
 func microseconds(wall int64) int64 {

@@ -224,7 +224,7 @@ func (r *Record) Fingerprint() uint64 {
 // whatever another process wrote there fits an answer.
 func (r *Record) Show(s *core.Observed, state core.Observation) {
 	s.State, s.Remote, s.TTL = state, r.Remote, r.Expire
-	s.WrittenAt, s.AcquiredAt, s.ReleasedAt, s.RecheckAt, s.Epoch = r.WrittenAt, r.AcquiredAt, r.ReleasedAt, 0, r.Epoch
+	s.WrittenAt, s.AcquiredAt, s.ReleasedAt, s.RecheckAt = r.WrittenAt, r.AcquiredAt, r.ReleasedAt, 0
 	s.Holder = r.Writer.AppendCut(s.Holder[:0], core.MaxHolder)
 	s.Host = r.host.AppendCut(s.Host[:0], core.MaxText)
 	s.PID = r.pid.AppendCut(s.PID[:0], core.MaxText)

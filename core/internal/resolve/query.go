@@ -5,9 +5,9 @@ import "github.com/mopslock/mopslock/core"
 
 // Query is what is known of how a name is kept. Next says what is to be done to know more.
 //
-// lastwriter is itself, without a request. Auto is lastwriter if the name has a lock.json,
-// since an old client would not see a strict lease, as soon as no strict tenure lives there;
-// otherwise strict if the store honours create-if-absent; otherwise lastwriter. The first of two
+// lastwriter is itself, without a request. Where the store honours create-if-absent, auto is bridge if
+// the name has a lock.json, since an old client would not see a strict lease, and otherwise strict.
+// Elsewhere it is lastwriter. The first of two
 // results wins by the store's own word, if that honours create-if-absent: so work by
 // lastwriter has the store tried as well.
 type Query struct {
@@ -54,7 +54,6 @@ const (
 	Recall                 // what this process knows of the name: Recalled
 	AskMemo                // whether it is a memo of mops, within which the result would lie: Saw
 	AskRecord              // whether it has a lock.json: Saw
-	Yield                  // wait until no strict tenure lives beside the lock.json: Vacant
 	FallBack               // tell that auto is lastwriter, since the store has no create-if-absent
 	TryStore               // find out what the store can do: it is known then, or NotTried
 	TryLater               // and once more after a while: nothing
@@ -98,8 +97,9 @@ func (q *Query) next(store Verdict) Step {
 		return Begin
 	case q.Use != Semaphore && store != Ignored && !q.record: // otherwise it would change nothing
 		return AskRecord
-	case q.LockFile && q.Protocol == 0:
-		return Yield
+	case store == Honoured && q.LockFile && q.Protocol == 0:
+		q.Protocol = core.ProtocolBridge
+		return Begin
 	case store == Honoured:
 		q.Protocol = core.ProtocolStrict
 		return Begin
@@ -129,9 +129,6 @@ func (q *Query) Recalled(recent bool) bool {
 
 // HasLooked reports whether it was found out that the name has no lock.json.
 func (q *Query) HasLooked() bool { return q.record && !q.LockFile }
-
-// Vacant says that no strict tenure lives beside the lock.json.
-func (q *Query) Vacant() { q.Protocol = core.ProtocolLastWriter }
 
 // Saw says whether what was asked for is there.
 func (q *Query) Saw(there bool) {

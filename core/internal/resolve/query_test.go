@@ -10,14 +10,14 @@ import (
 // walk asks what is next until the query is over, and answers from a list.
 func walk(t *testing.T, q *Query, store Verdict, answers string) string {
 	t.Helper()
-	names := [...]string{"begin", "refuse", "recall", "memo?", "record?", "yield", "fall back", "try", "try later", "result?", "failure?"}
+	names := [...]string{"begin", "refuse", "recall", "memo?", "record?", "fall back", "try", "try later", "result?", "failure?"}
 	var said []string
 	left := strings.Fields(answers)
 	for {
 		step := q.Next(store)
 		said = append(said, names[step])
 		if step == Begin || step == Refuse {
-			return strings.Join(said, ", ") + [...]string{"", ": strict", ": lastwriter"}[map[core.Protocol]int{core.ProtocolStrict: 1, core.ProtocolLastWriter: 2}[q.Protocol]] +
+			return strings.Join(said, ", ") + [...]string{"", ": lastwriter", ": strict", ": bridge"}[q.Protocol] +
 				strings.TrimSuffix(" "+q.Reason.String(), " "+core.ReasonNone.String())
 		}
 		if step == FallBack {
@@ -35,8 +35,6 @@ func walk(t *testing.T, q *Query, store Verdict, answers string) string {
 			q.Saw(answer == "yes")
 		case "silent":
 			q.Unanswered(core.ReasonUnreachable, core.ClassNone)
-		case "vacant":
-			q.Vacant()
 		case "honours":
 			store = Honoured
 		case "ignores":
@@ -70,7 +68,10 @@ func TestQuery(t *testing.T) {
 		{Query{Use: Lease, Protocol: core.ProtocolLastWriter}, Unknown, "recent", "recall, begin: lastwriter"},
 		{Query{Use: Lease}, Unknown, "recent", "recall, begin: strict"},
 		{Query{Use: Lease}, Honoured, "new no", "recall, record?, begin: strict"},
-		{Query{Use: Lease}, Honoured, "new yes vacant", "recall, record?, yield, begin: lastwriter"},
+		{Query{Use: Lease}, Honoured, "new yes", "recall, record?, begin: bridge"},
+		{Query{Use: Lease}, Unknown, "new yes honours", "recall, record?, try, begin: bridge"},
+		{Query{Use: Lease, Protocol: core.ProtocolBridge}, Unknown, "new honours", "recall, try, begin: bridge"},
+		{Query{Use: Lease, Protocol: core.ProtocolBridge}, Ignored, "new", "recall, refuse: bridge no_create"},
 		{Query{Use: Lease, Protocol: core.ProtocolStrict}, Honoured, "new yes", "recall, record?, begin: strict"},
 		{Query{Use: Lease}, Unknown, "new no honours", "recall, record?, try, begin: strict"},
 		{Query{Use: Lease}, Unknown, "new no ignores", "recall, record?, try, fall back, begin: lastwriter"},
@@ -85,7 +86,7 @@ func TestQuery(t *testing.T) {
 		{Query{Use: Work}, Honoured, "no new no", "memo?, recall, record?, begin: strict"},
 		{Query{Use: Work, Protocol: core.ProtocolLastWriter}, Unknown, "no new honours", "memo?, recall, try, begin: lastwriter"},
 		{Query{Use: Work, Protocol: core.ProtocolLastWriter}, Unknown, "no new unusable", "memo?, recall, try, begin: lastwriter"},
-		{Query{Use: Work}, Unknown, "no new yes vacant ignores", "memo?, recall, record?, yield, try, begin: lastwriter"},
+		{Query{Use: Work}, Unknown, "no new yes ignores", "memo?, recall, record?, try, fall back, begin: lastwriter"},
 		{Query{Use: Work}, Unknown, "no new no readonly yes", "memo?, recall, record?, try, result?, begin: strict"},
 		{Query{Use: Work}, Unknown, "no new no readonly no", "memo?, recall, record?, try, result?, refuse unusable"},
 		{Query{Use: Work, Memoizes: true}, Unknown, "no new no readonly no yes", "memo?, recall, record?, try, result?, failure?, begin: strict"},

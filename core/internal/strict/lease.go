@@ -18,7 +18,6 @@ type Lease struct {
 	base.Lease
 
 	// Acquiring.
-	yields   bool // to lastwriter: it waits until no tenure lives here, and claims nothing
 	holderID core.HolderID
 	Wants    bool       // the name is free, and the session is waited for
 	sampling bool       // a caller that tries once waits for a sample of the store's clock
@@ -71,9 +70,6 @@ func (l *Lease) UsesChange() bool { return l.State == core.LeaseWaiting || l.Sta
 
 // IsTidying implements base.Reporting.
 func (l *Lease) IsTidying() bool { return l.Tidying() && l.Flight.ID != 0 }
-
-// Yield implements base.Reporting.
-func (l *Lease) Yield() { l.yields = true }
 
 // Holder is the tenure's id.
 func (l *Lease) Holder() core.HolderID { return l.holderID }
@@ -241,10 +237,6 @@ func (l *Lease) observed(v register.Verdict) {
 		l.refuse(unfit(&l.Cur))
 		return
 	case register.Free:
-		if l.yields {
-			l.refuse(core.ReasonLockFile)
-			return
-		}
 		l.Retries = 0
 		if l.Cur.Result == register.ReadCorrupt {
 			a := l.Emit(core.ActionWarned)

@@ -109,7 +109,6 @@ func (x *task) WriteState(w *core.StateWriter) {
 func (x *Lease) WriteState(w *core.StateWriter) {
 	x.renewer.WriteState(w)
 	x.Lease.WriteState(w)
-	w.Bool(x.yields)
 	w.Text(string(x.holderID))
 	w.Bool(x.Wants)
 	w.Bool(x.sampling)

@@ -57,12 +57,13 @@ class Handle:
                 key for key in ("name", "store", "holder") if not isinstance(fields.get(key), str) or not fields[key]
             ]
             strict = fields.get("protocol") == "strict"
-            if fields.get("protocol") not in ("strict", "lastwriter"):
+            if (protocol := fields.get("protocol")) not in ("strict", "bridge", "lastwriter"):
                 bad.append("protocol")
             ttl, acquired = _seconds(fields.get("ttl_s")), _time(fields.get("first_acquired_at"))
             bad += ["ttl_s"] * (ttl is None or (ttl == 0 and not strict)) + ["first_acquired_at"] * (acquired is None)
             epoch, token = fields.get("epoch") or 0, fields.get("token") or 0
-            bad += [key for key, n in (("epoch", epoch), ("token", token)) if type(n) is not int or n < int(strict)]
+            least = 0 if protocol == "lastwriter" else 1
+            bad += [key for key, n in (("epoch", epoch), ("token", token)) if type(n) is not int or n < least]
             if bad or ttl is None or acquired is None:
                 raise TypeError("missing or cannot be so: " + ", ".join(bad))
         except (TypeError, ValueError, RecursionError) as error:

@@ -187,13 +187,6 @@ def forked(name: str, what: str = LEASE) -> errors.Forked:
     )
 
 
-def fell_back(name: str, why: str) -> str:
-    return (
-        f"{_of(name)} is kept by lastwriter, without a fencing token, since {why}; "
-        'if mops shares the name say protocol="lastwriter", else "strict"'
-    )
-
-
 def closed() -> errors.Closed:
     return errors.Closed("mopslock: the store was closed, by mopslock.close() or because the process is ending")
 

@@ -11,7 +11,7 @@ from ._duration import Duration, nanoseconds, optional
 from ._units import ENDLESS
 from .errors import BadArgument, WeightExceedsLimit
 
-Protocol = Literal["auto", "strict", "lastwriter"]
+Protocol = Literal["auto", "strict", "bridge", "lastwriter"]
 Renewal = Literal["checked", "blind"]
 Expiry = Literal["wall", "observed"]
 
@@ -77,9 +77,9 @@ class Terms:
                 raise BadArgument(f"mopslock: {what} {word!r}: must be {' or '.join(typing.get_args(words))}")
         _texts.encode("label", self.label)
         self._durations()
-        if self.protocol == "lastwriter" and self.session:
+        if self.protocol in ("bridge", "lastwriter") and self.session:
             raise BadArgument("mopslock: session: only strict has sessions; ask for strict")
-        if self.protocol == "lastwriter" and self.ttl_ns() == ENDLESS:
+        if self.protocol in ("bridge", "lastwriter") and self.ttl_ns() == ENDLESS:
             raise BadArgument("mopslock: ttl 0: only strict has leases without a TTL; leave it out for the default")
 
     def ttl_ns(self) -> int:

@@ -168,9 +168,7 @@ class Asked(Claim):
 
     def warned(self, action: Action) -> None:
         """What the core has to say of a lease that is none the worse for it."""
-        if action["reason"] == "lock_file":
-            log.warning("%s", _texts.fell_back(self.title, "the name has a lock.json"))
-        elif action["reason"] == "ttl_differs":
+        if action["reason"] == "ttl_differs":
             log.warning(
                 "mopslock: lease %s: the record has a TTL of %g s, ours is %g s; everybody on a name should use one",
                 _texts.quoted(self.title), action["sight"].get("ttl_ns", 0) / SECOND, self.ttl_ns / SECOND,

@@ -244,9 +244,9 @@ class OwnHost:
 
 def _come(handle: Handle, terms: Terms, **more: Any) -> Event:
     """The terms of who comes to a lease that exists."""
-    strict = handle.protocol == "strict"
-    more |= {"ttl_ns": handle.ttl_ns, "holder": handle.holder, "epoch": handle.epoch if strict else 0}
-    return terms._asked(plain("name", handle.name), "strict" if strict else "lastwriter", on_session=False, **more)
+    epoch = 0 if handle.protocol == "lastwriter" else handle.epoch
+    more |= {"ttl_ns": handle.ttl_ns, "holder": handle.holder, "epoch": epoch}
+    return terms._asked(plain("name", handle.name), handle.protocol, on_session=False, **more)
 
 
 def _shared(name: str, terms: Terms) -> Event:
