@@ -206,10 +206,11 @@ vet-systems: ## vet for Windows and macOS, tests as well
 		CGO_ENABLED=0 GOOS=$${to%-*} GOARCH=$${to#*-} $(GO) vet $(NOCLOUD) ./...; done
 
 # No part of .ci/run: the standard library is compiled anew, and a store on wine's files takes its time.
-WINE := ./core/... ./host/store ./host/store/local ./host/keep ./host ./host/limiter ./host/fence ./host/trace ./host/doctor ./wasm/internal/gen
+WINE := ./core/... ./host ./host/doctor ./host/fence ./host/keep ./host/limiter ./host/store ./host/store/local ./host/trace ./cmd/mopslock-host/...
+NOT_WINE := ^Test(Tags|NothingBeforeMain)|TestHammerConformance/stream_whole_or_none
 
 test-wine: ## run tests for Windows by wine, which is installed if need be
-	tests/wine -timeout 15m -skip 'TestHammerConformance/stream_whole_or_none' $(WINE)
+	tests/wine -timeout 15m -skip '$(NOT_WINE)' $(WINE)
 
 test-servers: servers ## run what only S3, GCS and Azure servers can tell, and what needs an SDK, Node or Valgrind
 	$(GO) test -timeout 15m -count 1 -skip '^TestWheels$$' ./tests/servers/...

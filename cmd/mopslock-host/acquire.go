@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
@@ -47,6 +48,7 @@ held until it is released or broken.`,
 }
 
 // goesNowhere reports whether out is the null device. The runtime also opens that in the place of a closed descriptor.
+// On Windows all devices and pipes are the same file to os.
 func goesNowhere(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	if !ok {
@@ -54,7 +56,7 @@ func goesNowhere(out io.Writer) bool {
 	}
 	info, err := file.Stat()
 	null, errNull := os.Stat(os.DevNull)
-	return err == nil && errNull == nil && os.SameFile(info, null)
+	return err == nil && errNull == nil && os.SameFile(info, null) && info.Mode().Type() == null.Mode().Type() && !term.IsTerminal(int(file.Fd()))
 }
 
 func (a *app) acquire(cmd *cobra.Command, name string, claim *acquireFlags) error {

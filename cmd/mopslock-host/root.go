@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -122,7 +121,7 @@ type helpWriter struct{ to io.Writer }
 
 func (w helpWriter) Write(text []byte) (int, error) {
 	n, err := w.to.Write(text)
-	if errors.Is(err, syscall.EPIPE) {
+	if exit.NobodyReads(err) {
 		return len(text), nil
 	}
 	return n, err

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -167,13 +168,18 @@ func isStoreFault(e *host.Error) bool {
 	return e.Reason == core.ReasonLimit && (e.Class != core.ClassNone || e.Seen == nil)
 }
 
+// NobodyReads reports whether a pipe could not be written because its reader has closed it.
+func NobodyReads(err error) bool {
+	return slices.ContainsFunc(closedPipe, func(one error) bool { return errors.Is(err, one) })
+}
+
 // Written returns the exit for an error of writing to stdout. A reader that has closed the pipe
 // (`… | head -1`) ends us as SIGPIPE would.
 func Written(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, syscall.EPIPE):
+	case NobodyReads(err):
 		return &Error{Status: StatusSignal + int(syscall.SIGPIPE), Reason: "interrupted"}
 	}
 	return &Error{Status: StatusUnavailable, Reason: "output", Text: fmt.Sprintf("standard output cannot be written: %v", err)}
