@@ -37,9 +37,13 @@ func AppendState(dst []byte, m Machine) []byte {
 // IsExact reports whether what no caller can ever see is written too.
 func (w *StateWriter) IsExact() bool { return w.Normal == nil }
 
+// Uint appends a number, in 8 bytes.
 func (w *StateWriter) Uint(v uint64) { w.Out = octets.AppendBE64(w.Out, v) }
-func (w *StateWriter) Int(v int64)   { w.Uint(uint64(v)) }
 
+// Int appends a number that may be negative, in 8 bytes.
+func (w *StateWriter) Int(v int64) { w.Uint(uint64(v)) }
+
+// Bool appends a byte.
 func (w *StateWriter) Bool(v bool) {
 	var octet uint8
 	if v {
@@ -48,8 +52,10 @@ func (w *StateWriter) Bool(v bool) {
 	w.Out = append(w.Out, octet)
 }
 
+// Bytes appends what Text does.
 func (w *StateWriter) Bytes(v []byte) { w.Text(string(v)) }
 
+// Text appends a text, behind its length.
 func (w *StateWriter) Text(v string) {
 	w.Uint(uint64(len(v)))
 	w.Out = append(w.Out, v...)
