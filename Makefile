@@ -76,8 +76,8 @@ binaries: ## build the command for RELEASED systems into bin/binaries
 			-ldflags '-s -w -buildid=' -o $(BINARIES)/$$to/mopslock-host$$(case $$to in windows-*) echo .exe ;; esac) ./cmd/mopslock-host; \
 	done
 
-# Wheels for RELEASED systems: the command's of each, and the library's of those of Linux, whose libmopslock-core zig compiles
-# for an old glibc. All others, and musl, have the pure wheel. tags.py fails if one is not what its name says.
+# Wheels for RELEASED systems: the command's of each, and the library's of each but macOS. zig compiles libmopslock-core, for an
+# old glibc. All others, and musl, have the pure wheel. tags.py fails if one is not what its name says.
 .PHONY: wheels wheels-test
 WHEELS ?= $(BIN)/wheels
 ZIG := 0.17.1
@@ -89,10 +89,13 @@ wheels: binaries $(WHEEL_TOOLS) ## build the wheels and the sdist for RELEASED s
 	@set -e; export SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)}; \
 	for to in $(RELEASED); do echo "packing for $$to"; \
 		MOPSLOCK_PLATFORM=$$to MOPSLOCK_BINARY=$$(echo $(abspath $(BINARIES))/$$to/mopslock-host*) $(PACK) ./bindings/command; \
-		case $$to in linux-amd64) machine=x86_64 ;; linux-arm64) machine=aarch64 ;; *) continue ;; esac; \
-		GOOS=linux GOARCH=$${to#*-} CC="$(abspath $(WHEEL_TOOLS))/bin/python -m ziglang cc -target $$machine-linux-gnu.2.17" \
+		case $$to in \
+		linux-amd64) target=x86_64-linux-gnu.2.17 tag=manylinux_2_17_x86_64 ;; linux-arm64) target=aarch64-linux-gnu.2.17 tag=manylinux_2_17_aarch64 ;; \
+		windows-amd64) target=x86_64-windows-gnu tag=win_amd64 ;; windows-arm64) target=aarch64-windows-gnu tag=win_arm64 ;; \
+		*) continue ;; esac; \
+		GOOS=$${to%-*} GOARCH=$${to#*-} CC="$(abspath $(WHEEL_TOOLS))/bin/python -m ziglang cc -target $$target" \
 			$(MAKE) -s -C bindings/c shared GO=$(GO) LIB=$(abspath $(WHEELS))/parts/$$to; \
-		MOPSLOCK_LIB_DIR=$(abspath $(WHEELS))/parts/$$to $(PACK) --config-settings=--build-option=--plat-name=manylinux_2_17_$$machine ./$(PACKAGE); \
+		MOPSLOCK_PLATFORM=$$to MOPSLOCK_LIB_DIR=$(abspath $(WHEELS))/parts/$$to $(PACK) --config-settings=--build-option=--plat-name=$$tag ./$(PACKAGE); \
 	done; \
 	MOPSLOCK_ENGINE=wasm $(PACK) ./$(PACKAGE); \
 	cd $(PACKAGE) && $(abspath $(WHEEL_TOOLS))/bin/python -c 'import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])' $(abspath $(WHEELS)) >/dev/null

@@ -17,7 +17,7 @@ struct fault {
 
 static int forked; /* set in a child while it has one thread, before fork returns */
 
-static void in_child(void) { forked = 1; }
+__attribute__((unused)) static void in_child(void) { forked = 1; } /* unused on Windows, which has no fork */
 
 /* A thread's latest error is stored under a key, not in a thread-local variable. Go's
  * objects ask for static TLS, and a process that loads libraries at run time has

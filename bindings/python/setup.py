@@ -31,7 +31,8 @@ PREBUILT = "MOPSLOCK_LIB_DIR"
 IS_SDIST = (HERE / "PKG-INFO").is_file()
 IS_MUSL = "musl" in str(sysconfig.get_config_var("HOST_GNU_TYPE"))  # which loads no library that Go has made
 PURE = os.environ.get("MOPSLOCK_ENGINE") == "wasm" or ((IS_SDIST or IS_MUSL) and not os.environ.get(PREBUILT))
-LIBRARY = "libmopslock-core" + (".dylib" if sys.platform == "darwin" else ".so")
+SYSTEM = os.environ.get("MOPSLOCK_PLATFORM", sys.platform)  # as win32 or windows-amd64
+LIBRARY = "libmopslock-core" + {"dar": ".dylib", "win": ".dll"}.get(SYSTEM[:3], ".so")
 MODULE = ("mopslock.wasm", "mopslock.wasm.sha256")
 MODULE_FROM = (HERE if IS_SDIST else HERE.parent.parent) / "wasm"
 BUILT = () if PURE else (LIBRARY,)
@@ -47,7 +48,10 @@ def one_of(variable: str, *values: str) -> str:
 
 SYSTEMS = one_of("sys_platform", "linux", "darwin", "win32")
 MACHINES = one_of("platform_machine", "x86_64", "AMD64", "aarch64", "arm64", "ARM64")
-ELSEWHERE = "sys_platform != 'linux' or (platform_machine != 'x86_64' and platform_machine != 'aarch64')"
+ELSEWHERE = (
+    "(sys_platform != 'linux' or (platform_machine != 'x86_64' and platform_machine != 'aarch64'))"
+    " and (sys_platform != 'win32' or (platform_machine != 'AMD64' and platform_machine != 'ARM64'))"
+)
 REQUIRES = [
     "msgpack>=1.0",
     f"mopslock-host=={VERSION}; {SYSTEMS} and {MACHINES}",

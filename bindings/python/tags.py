@@ -1,7 +1,7 @@
 """Fails if a wheel is not for what its name says that it is for: `python tags.py WHEEL…`
 
-auditwheel judges the library's wheels: which symbols of glibc they ask for. A wheel of the command has a program
-without a part of the system's C library, and its header says where it runs.
+auditwheel judges the library's wheels for Linux: which symbols of glibc they ask for. In all others the header of the
+program, or of the library, says where it runs.
 """
 
 import json
@@ -26,11 +26,12 @@ def check(wheel: Path) -> str:
         (info,) = (name for name in archive.namelist() if name.endswith(".dist-info/WHEEL"))
         said = re.findall(r"^Tag: py3-none-(\S+)$", archive.read(info).decode(), re.MULTILINE)
         programs = [archive.read(name) for name in archive.namelist() if ".data/scripts/" in name]
-        libraries = [name for name in archive.namelist() if "/libmopslock" in name]
+        libraries = [archive.read(name) for name in archive.namelist() if "/libmopslock" in name]
     if sorted(said) != sorted(tags):
         return f"{info} says {said}"
-    if programs:
-        return "".join(f"{tag}: its program does not run there; " for tag in tags if not runs(tag, programs[0]))
+    if programs or (libraries and "linux" not in tags[0]):
+        (binary,) = programs + libraries
+        return "".join(f"{tag}: what it has does not run there; " for tag in tags if not runs(tag, binary))
     if not libraries:
         return "" if tags == ["any"] else "it has nothing that is for one platform"
     command = [sys.executable, "-m", "auditwheel", "show", "--json", str(wheel)]

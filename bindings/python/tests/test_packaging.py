@@ -120,8 +120,8 @@ NATIVE = {
     ("linux", "aarch64"): HOST,
     ("darwin", "arm64"): HOST | {"wasmtime"},
     ("darwin", "x86_64"): HOST | {"wasmtime"},
-    ("win32", "AMD64"): HOST | {"wasmtime"},
-    ("win32", "ARM64"): HOST | {"wasmtime"},
+    ("win32", "AMD64"): HOST,
+    ("win32", "ARM64"): HOST,
     ("linux", "riscv64"): {"msgpack", "wasmtime"},
     ("freebsd14", "amd64"): {"msgpack", "wasmtime"},
 }
