@@ -115,6 +115,7 @@ $(WHEEL_TOOLS):
 .PHONY: release release-parts release-test release-check
 RELEASE := $(BIN)/release
 RELEASE_PARTS := $(BIN)/release-parts
+PACKER ?= $(GO) run -trimpath .
 VERSION = $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' core/version.go)
 
 # A binary that was built from another tree than its commit's would say so.
@@ -122,22 +123,23 @@ release: ## pack what users download into bin/release, of a clean commit (RELEAS
 	@test -z "$$(git status --porcelain)" || { echo "make release: the tree is not clean: commit or remove what git status shows" >&2; exit 1; }
 	@test -d .git || { echo "make release: Go reads no commit here: use a clone, and no worktree" >&2; exit 1; }
 	@$(MAKE) --no-print-directory wheels release-parts
-	@cd release && TZ=UTC CGO_ENABLED=0 $(GO) run -trimpath . -version $(VERSION) -systems '$(RELEASED)' -root $(CURDIR) -binaries $(abspath $(BINARIES)) \
+	@cd release && TZ=UTC CGO_ENABLED=0 $(PACKER) -version $(VERSION) -systems '$(RELEASED)' -root $(CURDIR) -binaries $(abspath $(BINARIES)) \
 		-libraries $(CURDIR)/$(RELEASE_PARTS)/libraries -pages $(CURDIR)/$(RELEASE_PARTS)/pages -wheels $(abspath $(WHEELS)) -o $(CURDIR)/$(RELEASE)
 	@cd $(RELEASE) && ls -l | awk 'NR > 1 { printf "%11d %s\n", $$5, $$9 }'
 
 release-test: ## install, use and remove what make release has packed for this machine
 	cd release && MOPSLOCK_RELEASE=$(CURDIR)/$(RELEASE) CGO_ENABLED=0 $(GO) test -trimpath -count 1 .
 
-# The second copy lies elsewhere, and nothing that was compiled for the first serves it but the tools and the modules' sources.
+# The second copy lies elsewhere, and nothing that was compiled for the first serves it but the tools: zig, and the program that packs.
 CHECKED := $(BIN)/release-check
-COPY = $(MAKE) --no-print-directory release BIN=bin RELEASED='$(RELEASED)' WHEEL_TOOLS=$(abspath $(WHEEL_TOOLS)) -C $(CHECKED)
+COPY = $(MAKE) --no-print-directory release BIN=bin RELEASED='$(RELEASED)' WHEEL_TOOLS=$(abspath $(WHEEL_TOOLS)) PACKER=$(abspath $(CHECKED))/packer -C $(CHECKED)
 release-check: $(WHEEL_TOOLS) ## build a release of this commit twice, from two clones with a build cache each, name what differs, and try it
 	@rm -rf $(CHECKED)
 	@git clone -q . $(CHECKED)/one
+	@CGO_ENABLED=0 $(GO) -C $(CHECKED)/one/release build -trimpath -o $(CURDIR)/$(CHECKED)/packer .
 	@git clone -q . $(CHECKED)/another/two
-	@$(COPY)/one
-	@GOCACHE=$(CURDIR)/$(CHECKED)/cache ZIG_GLOBAL_CACHE_DIR=$(CURDIR)/$(CHECKED)/cache/zig $(COPY)/another/two >/dev/null
+	@+$(COPY)/one
+	@+GOCACHE=$(CURDIR)/$(CHECKED)/cache ZIG_GLOBAL_CACHE_DIR=$(CURDIR)/$(CHECKED)/cache/zig $(COPY)/another/two >/dev/null
 	@cd $(CHECKED) && diff one/bin/release/SHA256SUMS another/two/bin/release/SHA256SUMS || { echo "two builds of one commit differ: see above" >&2; exit 1; }
 	@$(MAKE) --no-print-directory release-test RELEASE=$(CHECKED)/one/bin/release
 	@rm -rf $(CHECKED)/cache $(CHECKED)/another
