@@ -4,8 +4,8 @@ The library is Go: `make lib` of the checkout builds it, so a build needs the ch
 MOPSLOCK_LIB_DIR is a directory in which it was built before. Python loads it by ctypes, so one wheel serves every
 Python of a platform: its tag is py3-none-PLATFORM.
 
-With MOPSLOCK_ENGINE=wasm, from an sdist and on musl, a build makes a wheel that has the WASM module alone, needs
-wasmtime, and is for every platform.
+From an sdist, on musl, macOS and Windows, and with MOPSLOCK_ENGINE=wasm, a build makes a wheel that has the WASM module
+alone, needs wasmtime, and is for every platform. MOPSLOCK_ENGINE=native has the library built all the same.
 """
 
 import gzip
@@ -29,8 +29,10 @@ import building  # noqa: E402
 
 PREBUILT = "MOPSLOCK_LIB_DIR"
 IS_SDIST = (HERE / "PKG-INFO").is_file()
-IS_MUSL = "musl" in str(sysconfig.get_config_var("HOST_GNU_TYPE"))  # which loads no library that Go has made
-PURE = os.environ.get("MOPSLOCK_ENGINE") == "wasm" or ((IS_SDIST or IS_MUSL) and not os.environ.get(PREBUILT))
+ENGINE = os.environ.get("MOPSLOCK_ENGINE")
+TRIED = sys.platform == "linux" and "musl" not in str(sysconfig.get_config_var("HOST_GNU_TYPE"))
+"""Systems on which the library has been built and loaded. musl loads none that Go has made."""
+PURE = ENGINE == "wasm" or (ENGINE != "native" and not os.environ.get(PREBUILT) and (IS_SDIST or not TRIED))
 SYSTEM = os.environ.get("MOPSLOCK_PLATFORM", sys.platform)  # as win32 or windows-amd64
 LIBRARY = "libmopslock-core" + {"dar": ".dylib", "win": ".dll"}.get(SYSTEM[:3], ".so")
 MODULE = ("mopslock.wasm", "mopslock.wasm.sha256")
@@ -122,10 +124,7 @@ def module_from(given: Path | None) -> Path:
 
 
 def build_from_checkout(scratch: Path) -> Path:
-    problems = building.missing("make", "nm", cgo=True)
-    if sys.platform != "linux":
-        problems = [f"bindings/c builds shared libraries on Linux, and this is {sys.platform}"]
-    if problems:
+    if problems := building.missing("make", "nm", cgo=True):
         building.fail("the shared library cannot be built here:", problems, REMEDIES)
     building.make("-C", "bindings/c", "shared", f"LIB={scratch}", remedies=REMEDIES[1:])
     return scratch

@@ -176,16 +176,24 @@ def test_a_wheel_without_libraries_is_for_every_platform(tmp_path: Path) -> None
         assert str(tmp_path) in done.stdout
 
 
-MUSL = """
+ELSEWHERE = {
+    "musl": """
 import sysconfig
 real = sysconfig.get_config_var
 sysconfig.get_config_var = lambda name: "x86_64-alpine-linux-musl" if name == "HOST_GNU_TYPE" else real(name)
-"""
+""",
+    "macOS": """
+import setuptools, sys, sysconfig
+sysconfig.get_config_vars()
+sys.platform = "darwin"
+""",
+}
 
 
-def test_on_musl_a_build_has_no_library(tmp_path: Path) -> None:
-    """musl's dynamic linker would refuse it."""
-    assert set(build(PACKAGE, tmp_path, first=MUSL, PATH=str(tmp_path))) >= PURE_PLACES
+@pytest.mark.parametrize("system", ELSEWHERE)
+def test_a_build_has_no_library_where_none_was_ever_loaded(system: str, tmp_path: Path) -> None:
+    """musl refuses it, and nobody has built it on macOS."""
+    assert set(build(PACKAGE, tmp_path, first=ELSEWHERE[system], PATH=str(tmp_path))) >= PURE_PLACES
     assert [wheel.name for wheel in tmp_path.glob("*.whl")] == [f"mopslock-{VERSION}-py3-none-any.whl"]
 
 
@@ -280,6 +288,7 @@ def test_without_the_checkout_and_from_an_sdist(copied: Path, tmp_path: Path) ->
     with tarfile.open(sdist) as archive:
         assert not [name for name in archive.getnames() if "_lib/" in name]
         archive.extractall(tmp_path)
+    assert_refused(tmp_path / f"mopslock-{VERSION}", tmp_path, "the checkout is missing", MOPSLOCK_ENGINE="native")
     files = build(tmp_path / f"mopslock-{VERSION}", tmp_path / "pure", PATH=str(tmp_path))
     assert {n for n in files if "dist-info" not in n} == SOURCES | {"mopslock/py.typed"} | PURE_PLACES
     assert needs(files[f"mopslock-{VERSION}.dist-info/METADATA"].decode()) == PURE
