@@ -76,7 +76,7 @@ func (a *app) defaultStore() (string, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", &exit.Error{Status: exit.StatusUnavailable, Reason: "no_such_store", Text: fmt.Sprintf("default store: %v; set --store", err)}
+		return "", &exit.Error{Status: exit.StatusUnavailable, Reason: "no_such_store", Text: fmt.Sprintf("default store: %v; set --store, or MOPSLOCK_STORE, to a URL such as s3://bucket/prefix", err)}
 	}
 	return dir, nil
 }
@@ -87,7 +87,7 @@ func (a *app) defaultDir() (string, error) {
 	if !filepath.IsAbs(state) { // the specification says to ignore a relative one
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", exit.Usagef("no default store: %v; set --store", err)
+			return "", exit.Usagef("no default store: %v; set --store, or MOPSLOCK_STORE, to a URL such as s3://bucket/prefix", err)
 		}
 		state = filepath.Join(home, ".local", "state")
 	}

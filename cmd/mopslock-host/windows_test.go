@@ -41,8 +41,13 @@ func work() {
 	case "until": // FILE, when it has made BEGUN
 		_ = os.WriteFile(words[1], nil, 0o666)
 		if !eventually(words[0], "") {
+			_ = os.WriteFile("outlived", nil, 0o666)
 			os.Exit(99)
 		}
+	case "child": // WORD ARGUMENT…: in a process of its own
+		child := exec.Command(os.Args[0], words...)
+		child.Stdout, child.Stderr = os.Stdout, os.Stderr
+		_ = child.Run()
 	}
 }
 

@@ -11,13 +11,15 @@ import (
 	"syscall"
 )
 
-// On Windows, which has no such process groups, and on the BSDs, which are not tried yet, a command is only started and
-// waited for. Signal and Terminate end it as Kill does, its own children are not reached, the terminal is shared, and
-// it outlives us if we are killed. The fencing token is the only protection.
+// On Windows, which has no such process groups and signals, and on the BSDs, which are not tried yet, a command is only
+// started and waited for. Signal and Terminate end it as Kill does, and the terminal is shared. On Windows its job ends
+// with it, and with us; on the BSDs its own children are not reached, and it outlives us if we are killed. There the
+// fencing token is the only protection.
 
 // Child is a command that was started.
 type Child struct {
 	command *exec.Cmd
+	job     job
 	done    chan struct{}
 	status  Status
 	once    sync.Once
@@ -38,7 +40,7 @@ func Start(options Options) (*Child, error) {
 		}
 		return nil, &StartError{Status: status, Name: options.Argv[0], Err: err}
 	}
-	c := &Child{command: command, done: make(chan struct{})}
+	c := &Child{command: command, job: newJob(command.Process.Pid, options.ParentDeath), done: make(chan struct{})}
 	go c.watch()
 	return c, nil
 }
@@ -68,7 +70,12 @@ func (c *Child) Status() Status {
 // Signal ends the command if sig would end one; others do nothing. After its end: os.ErrProcessDone.
 func (c *Child) Signal(sig syscall.Signal) error {
 	if ending(sig) || sig == syscall.SIGKILL {
-		return c.command.Process.Kill()
+		select {
+		case <-c.done:
+			return os.ErrProcessDone
+		default:
+			return c.Kill()
+		}
 	}
 	return nil
 }
@@ -76,8 +83,11 @@ func (c *Child) Signal(sig syscall.Signal) error {
 // Terminate ends the command.
 func (c *Child) Terminate() error { return c.Kill() }
 
-// Kill ends the command. It is no error if it has ended.
+// Kill ends the command, and what is left of its job. It is no error if it has ended.
 func (c *Child) Kill() error {
+	if c.job.kill() {
+		return nil
+	}
 	if err := c.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
@@ -87,8 +97,11 @@ func (c *Child) Kill() error {
 // Others is false: there are none to speak of.
 func (c *Child) Others() bool { return false }
 
-// Close waits for Done.
-func (c *Child) Close() { <-c.done }
+// Close waits for Done. What the command has left in the background goes on.
+func (c *Child) Close() {
+	<-c.done
+	c.once.Do(c.job.close)
+}
 
 // forward passes on a signal that we got. On Windows the console has sent Ctrl-C to the command as well.
 func (c *Child) forward(syscall.Signal) error { return nil }
