@@ -208,7 +208,7 @@ func ignoredMask(t *testing.T, prefix string) uint64 {
 
 func TestIgnoredAtStartStaysIgnored(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("/proc")
+		t.Skip("it looks into /proc")
 	}
 	for prefix, want := range map[string][]syscall.Signal{
 		"exec":                         {},
