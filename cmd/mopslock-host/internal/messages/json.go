@@ -53,8 +53,8 @@ func members(d *json.Decoder, to any) error {
 	known := fields{to: to}
 	for d.More() {
 		key, err := d.Token()
-		if err != nil {
-			return refusef("the line is not JSON: %v", err)
+		if err != nil { // its text is of the version of Go
+			return refusef("the line is not a whole JSON object")
 		}
 		name, _ := key.(string)
 		field, err := known.take(name)
