@@ -197,6 +197,47 @@ def test_two_names_that_differ_in_case_alone_are_not_one(tmp_path: Path, monkeyp
     assert not listed
 
 
+@pytest.mark.parametrize(
+    "meanwhile", [os.unlink, lambda path: stores.Directory(path.parent.parent).put("n/1", b"anew")]
+)
+def test_case_is_not_judged_by_a_file_that_changes_meanwhile(
+    meanwhile: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor by a letter whose other case this file system does not know."""
+    store, stat = stores.Directory(tmp_path), os.stat
+    store.put("n/1", b"")
+    store.put("n/\xdf", b"")
+    (tmp_path / "N").symlink_to("n")
+    looks = [str(tmp_path / "N/1")]
+
+    def look(path: Any, *args: Any, **options: Any) -> os.stat_result:
+        if path in looks:
+            looks.clear()
+            meanwhile(tmp_path / "n/1")
+        return stat(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", look)
+    store.get("n/1")
+    assert not looks
+    assert store._spelling._folds is None
+    store.get("n/\xdf")
+    assert store._spelling._folds is True
+
+
+def test_what_may_not_be_seen_in_another_spelling_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, stat = stores.Directory(tmp_path), os.stat
+
+    def forbidden(path: Any, *args: Any, **options: Any) -> os.stat_result:
+        if str(path) == str(tmp_path / "N/1"):
+            raise PermissionError(13, "not yours", path)
+        return stat(path, *args, **options)
+
+    store.put("n/1", b"1")
+    monkeypatch.setattr(os, "stat", forbidden)
+    assert (store.get("n/1") or b"?")[0] == b"1"
+    assert store._spelling._folds is False
+
+
 def test_what_is_open_elsewhere_is_tried_again_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There another process that reads a file keeps it from being replaced, for a moment."""
     store, refused = stores.Directory(tmp_path), [PermissionError(13, "busy")] * 2

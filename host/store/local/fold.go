@@ -10,7 +10,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode"
+
+	"github.com/mopslock/mopslock/host/store"
 )
 
 // errFolded is why an object cannot be used: its key differs only in case from that of the file.
@@ -26,6 +27,7 @@ var errFolded = errors.New("this file system takes upper and lower case for the 
 type spelling struct {
 	folds atomic.Int32 // unknown, foldsNot, folds
 	names func(dir string) ([]string, error)
+	stat  func(path string) (fs.FileInfo, error)
 
 	mu   sync.Mutex
 	seen map[string]fs.FileInfo // directories whose paths are spelled as the keys say, by their paths
@@ -85,27 +87,34 @@ func (sp *spelling) see(dir string, info fs.FileInfo) {
 	sp.seen[dir] = info
 }
 
-// isFolding finds out whether the file of a key has other names. A key without letters does not tell.
+// isFolding finds out whether the file of a key has other names. A key without letters of ASCII does not tell: of
+// others each file system knows another case. Neither does a file that is replaced or removed meanwhile.
 func (sp *spelling) isFolding(root, key string) bool {
 	if sp.folds.Load() == folds {
 		return true
 	}
 	swapped := strings.Map(func(r rune) rune {
-		if unicode.IsUpper(r) {
-			return unicode.ToLower(r)
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r ^ ' '
 		}
-		return unicode.ToUpper(r)
+		return r
 	}, key)
-	info, err := os.Stat(filepath.Join(root, filepath.FromSlash(key)))
-	if swapped == key || err != nil {
+	if swapped == key {
 		return false
 	}
-	other, err := os.Stat(filepath.Join(root, filepath.FromSlash(swapped)))
+	path := filepath.Join(root, filepath.FromSlash(key))
+	info, err := sp.stat(path)
+	if err != nil {
+		return false
+	}
+	other, err := sp.stat(filepath.Join(root, filepath.FromSlash(swapped)))
 	switch {
 	case err == nil && os.SameFile(info, other):
 		sp.folds.Store(folds)
-	case err == nil || errors.Is(absentIfMissing(err), fs.ErrNotExist):
-		sp.folds.Store(foldsNot)
+	case err == nil || errors.Is(absentIfMissing(err), store.ErrAbsent):
+		if again, err := sp.stat(path); err == nil && os.SameFile(info, again) {
+			sp.folds.Store(foldsNot)
+		}
 	}
 	return sp.folds.Load() == folds
 }

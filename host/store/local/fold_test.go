@@ -1,7 +1,9 @@
 package local
 
 import (
+	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -71,7 +73,8 @@ func TestTwoSpellings(t *testing.T) {
 	}
 }
 
-// TestCaseTold: where files differ by case, nothing is refused, and no directory is read.
+// TestCaseTold: where files differ by case, nothing is refused, no directory is read, and after the first file nothing is
+// looked for.
 func TestCaseTold(t *testing.T) {
 	s := open(t, t.TempDir())
 	must(t, s.Put(t.Context(), "n/v", nil, ""))
@@ -79,10 +82,45 @@ func TestCaseTold(t *testing.T) {
 		t.Skip("this file system folds case")
 	}
 	s.spelling.names = func(string) ([]string, error) { panic("a directory is read") }
+	_, err := s.Get(t.Context(), "n/v")
+	must(t, err)
+	s.spelling.stat = func(path string) (fs.FileInfo, error) { panic("it looks for " + path) }
 	must(t, s.Put(t.Context(), "N/V", []byte("N"), ""))
 	for key, want := range map[string]string{"n/v": "", "N/V": "N"} {
 		if object, err := s.Get(t.Context(), key); err != nil || string(object.Body) != want {
 			t.Error(key, object, err)
+		}
+	}
+}
+
+// TestCaseUnsure: a file that another process replaces or removes between two looks does not tell that case is told, and
+// neither does a letter whose other case this file system does not know.
+func TestCaseUnsure(t *testing.T) {
+	for what, meanwhile := range map[string]func(s *Store) error{
+		"replaced": func(s *Store) error { return s.Put(context.Background(), "n/V/one", []byte("anew"), "") },
+		"removed":  func(s *Store) error { return os.Remove(s.path("n/V/one")) },
+	} {
+		s, also := folding(t)
+		must(t, s.Put(t.Context(), "n/V/one", nil, ""))
+		must(t, s.Put(t.Context(), "n/V/ſ", nil, ""))
+		also("n", "N")
+		also("n/V", "n/v")
+		also("n/V/one", "n/v/ONE")
+		looks := 0
+		s.spelling.stat = func(path string) (fs.FileInfo, error) {
+			if looks++; looks == 2 {
+				must(t, meanwhile(s))
+			}
+			return os.Stat(path)
+		}
+		_, _ = s.Get(t.Context(), "n/V/one")
+		if got := s.spelling.folds.Load(); got != unknown {
+			t.Errorf("%s: %d", what, got)
+		}
+		_, err := s.Get(t.Context(), "n/V/ſ")
+		must(t, err)
+		if got := s.spelling.folds.Load(); got != folds {
+			t.Errorf("%s: %d", what, got)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func openAt(dir string, mustExist bool) (*Store, error) {
 		return nil, store.Fail("open", dir, core.ClassOther, fmt.Errorf("%w: it has no directory", store.ErrURL))
 	}
 	s := &Store{root: root, mustExist: mustExist, now: time.Now, beforeMove: func(string) {}, changed: changeFraction, isOurs: isOurs}
-	s.spelling.names = namesIn
+	s.spelling.names, s.spelling.stat = namesIn, os.Stat
 	opened := make(chan struct{})
 	go func() {
 		defer close(opened)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import string
 
 from .errors import NoSuchStore
 
@@ -44,15 +45,26 @@ class Spelling:
         self._seen[parent] = (about.st_dev, about.st_ino)
 
     def _is_folding(self, key: str) -> bool:
-        """A key without letters does not tell."""
-        if self._folds is None and (swapped := key.swapcase()) != key:
-            try:
-                ours = os.stat(os.path.join(self._root, *key.split("/")))
-            except OSError:
+        """A key without letters of ASCII does not tell: of others each file system knows another case. Neither does a
+        file that is replaced or removed meanwhile."""
+        if self._folds is None and (swapped := key.translate(SWAPPED)) != key:
+            path = os.path.join(self._root, *key.split("/"))
+            if (ours := _about(path)) is None:
                 return False
-            try:
-                theirs = os.stat(os.path.join(self._root, *swapped.split("/")))
-                self._folds = os.path.samestat(ours, theirs)
-            except (FileNotFoundError, NotADirectoryError):
+            theirs = _about(os.path.join(self._root, *swapped.split("/")))
+            if theirs and os.path.samestat(ours, theirs):
+                self._folds = True
+            elif (again := _about(path)) and os.path.samestat(ours, again):
                 self._folds = False
         return self._folds is True
+
+
+SWAPPED = str.maketrans(string.ascii_letters, string.ascii_letters.swapcase())
+
+
+def _about(path: str) -> os.stat_result | None:
+    """Of what can be seen there. What cannot is not what the key's own path has just shown."""
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
