@@ -249,11 +249,11 @@ func TestHostEnds(t *testing.T) {
 	}
 }
 
-// TestHostFallsBack: a name that mops keeps by its lock.json is kept that way.
-func TestHostFallsBack(t *testing.T) {
+// TestHostBridges: a name that mops keeps by its lock.json is kept so that mops sees it, with a token.
+func TestHostBridges(t *testing.T) {
 	s := newHosts(t, "", sanitize...)
 	s.begin(s.command, "run", "--protocol", "lastwriter", "--ttl", "60s", "n", "--", "true").exits(0)
-	held := s.holds(60, "store", "n").says("held token 0\n")
+	held := s.holds(60, "store", "n").says("held token 1\n")
 	s.begin(s.command, "run", "--protocol", "lastwriter", "--wait", "0", "--ttl", "60s", "n", "--", "touch", "ran").exits(75)
 	held.signal(syscall.SIGTERM)
 	held.says("released").exits(128 + int(syscall.SIGTERM))
