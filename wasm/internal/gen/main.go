@@ -130,9 +130,5 @@ func build(dir, pkg string) ([]byte, error) {
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, text)
 	}
-	module, err := os.ReadFile(out.Name())
-	if err != nil {
-		return nil, err
-	}
-	return mergeData(module)
+	return os.ReadFile(out.Name())
 }
