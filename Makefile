@@ -78,7 +78,7 @@ binaries: ## build the command for RELEASED systems into bin/binaries
 
 # Wheels for RELEASED systems: the command's of each, and the library's of each but macOS. zig compiles libmopslock-core, for an
 # old glibc. All others, and musl, have the pure wheel. tags.py fails if one is not what its name says.
-.PHONY: wheels wheels-test
+.PHONY: wheels macos-wheel wheels-test
 WHEELS ?= $(BIN)/wheels
 ZIG := 0.17.1
 WHEEL_TOOLS := $(BIN)/wheel-tools-$(ZIG)
@@ -101,6 +101,14 @@ wheels: binaries $(WHEEL_TOOLS) ## build the wheels and the sdist for RELEASED s
 	cd $(PACKAGE) && $(abspath $(WHEEL_TOOLS))/bin/python -c 'import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])' $(abspath $(WHEELS)) >/dev/null
 	@rm -rf $(WHEELS)/parts $(PACKAGE)/src/mopslock.egg-info bindings/command/mopslock_host.egg-info
 	@$(WHEEL_TOOLS)/bin/python $(PACKAGE)/tags.py $(WHEELS)/*.whl
+
+# No other system has Apple's frameworks, which Go's C code there is linked with.
+macos-wheel: ## on macOS: build the library's native wheel into bin/wheels-macos, and take a lease with it
+	@test "$$(uname)" = Darwin || { echo "make macos-wheel: this is no macOS; the pure wheel of make wheels is for macOS, too" >&2; exit 1; }
+	@rm -rf $(BIN)/tmp/cibuildwheel && $(PYTHON) -m venv $(BIN)/tmp/cibuildwheel && $(BIN)/tmp/cibuildwheel/bin/python -m pip -q install cibuildwheel==4.3.5
+	CIBW_BUILD='cp313-*' CIBW_ENVIRONMENT='MOPSLOCK_ENGINE=native MACOSX_DEPLOYMENT_TARGET=12.0 PIP_FIND_LINKS=$(abspath $(WHEELS))' \
+		CIBW_TEST_COMMAND='python -c "import mopslock as m; m.acquire(m.stores.Memory(), \"n\").release()"' \
+		$(BIN)/tmp/cibuildwheel/bin/cibuildwheel $(PACKAGE) --output-dir $(BIN)/wheels-macos
 
 wheels-test: servers wheels ## install the wheels into fresh environments, and have them exclude each other
 	MOPSLOCK_WHEELS=required $(GO) test -timeout 15m -count 1 ./tests/servers -run '^TestWheels$$'
