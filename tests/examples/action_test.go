@@ -186,6 +186,7 @@ func TestNodeActionRefused(t *testing.T) {
 		{"mode", "hope", `::error title=mopslock::deploy: mode "hope" is not lease, permit or once`},
 		{"mode", "permit", `::error title=mopslock::deploy: an input is not valid \(status 64, .*capacity`},
 		{"store", "", `::error title=mopslock::deploy: store is missing`},
+		{"name", "a\n::warning::b", `::error title=mopslock::a%0A::warning::b: an input is not valid`},
 		{"command", "mopslock-guest", `::error title=mopslock::deploy: mopslock-guest cannot be started \(ENOENT\)`},
 		{"command", "true", `::error title=mopslock::deploy: mopslock-host ended by status 0`},
 	} {
@@ -259,6 +260,12 @@ func TestNodeActionOnce(t *testing.T) {
 	skips.outputs("held=false\n")
 	skips.says("main", `v1: done before, by `+theRun)
 	skips.ends("success", 0, `^$`)
+
+	// What a command has left as its result is not the runner's to obey.
+	s.exits(s.start("mopslock-host", "once", "v2", "--", "printf", `x\n::warning::y`), 0)
+	other := s.job(map[string]string{"name": "v2", "mode": "once"})
+	s.exits(other.step("main", "success"), 0)
+	other.says("main", `(?s)^::stop-commands::(\S+)\nv2: done before, by x\n::warning::y\n::\S+::\n$`)
 }
 
 // TestNodeActionLost: a post step fails, and says why, if the lease was broken meanwhile or mopslock-host was killed.

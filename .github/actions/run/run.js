@@ -54,20 +54,23 @@ class Shared {
     const text = this.read("status");
     return text.endsWith("\n") ? JSON.parse(text) : undefined;
   }
-  // show prints what is new in the log. Other holders' labels are in it, and the runner must not obey commands in them.
-  show() {
+  show() { // what is new in the log
     const text = this.read("log").slice(this.shown);
-    if (text === "") return;
-    const mark = randomUUID();
-    process.stdout.write(`::stop-commands::${mark}\n${text.trimEnd()}\n::${mark}::\n`);
+    if (text !== "") say(text.trimEnd());
     this.shown += text.length;
   }
 }
 
+// say prints what others may have written, as labels of holders and results are. The runner must not obey commands in it.
+function say(text) {
+  const mark = randomUUID();
+  process.stdout.write(`::stop-commands::${mark}\n${text}\n::${mark}::\n`);
+}
+
 // fail makes the step a failure, with an annotation.
 function fail(text) {
-  const escaped = text.replace(/%/g, "%25").replace(/\r/g, "%0D").replace(/\n/g, "%0A");
-  process.stdout.write(`::error title=mopslock::${input("name")}: ${escaped}\n`);
+  const escaped = `${input("name")}: ${text}`.replace(/%/g, "%25").replace(/\r/g, "%0D").replace(/\n/g, "%0A");
+  process.stdout.write(`::error title=mopslock::${escaped}\n`);
   process.exitCode = 1;
 }
 
@@ -122,10 +125,10 @@ async function main() {
     if (token) {
       append("GITHUB_OUTPUT", "held", "true");
       append("GITHUB_OUTPUT", "token", token);
-      console.log(`${input("name")}: held, fencing token ${token}`);
+      say(`${input("name")}: held, fencing token ${token}`);
     } else if (status?.status === 0) {
       append("GITHUB_OUTPUT", "held", "false");
-      console.log(`${input("name")}: done before, by ${shared.read("result")}`);
+      say(`${input("name")}: done before, by ${shared.read("result")}`);
     } else if (status) {
       fail(explain(shared, status));
     } else if (ended) {
