@@ -6,8 +6,8 @@ import contextlib
 import glob
 import mmap
 import os
-import sys
 import tempfile
+import time
 from typing import IO
 
 from . import wire
@@ -16,6 +16,9 @@ WORDS = 1 << 20
 """Claims that can be held at once. A page of words takes memory when one of them is used."""
 
 PREFIX = "mopslock-belief-"
+
+LEFT = 3600.0
+"""Seconds, longer than a keeper takes to begin, after which a file was left."""
 
 
 def _above_streams(fd: int) -> int:
@@ -26,10 +29,12 @@ def _above_streams(fd: int) -> int:
 
 
 def _sweep() -> None:
-    """Removes what other processes have left. Windows refuses to remove what is in use."""
-    if sys.platform == "win32":
-        for left in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), PREFIX + "*")):
-            _remove(left)
+    """Removes what other processes have left. Windows refuses to remove what is in use; what is new may be
+    in no use yet, as long as its keeper has not opened it."""
+    for left in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), PREFIX + "*")):
+        with contextlib.suppress(OSError):
+            if time.time() - os.stat(left).st_mtime > LEFT:
+                os.unlink(left)
 
 
 def _remove(path: str) -> None:
