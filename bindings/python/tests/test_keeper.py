@@ -318,7 +318,12 @@ def test_the_command_is_found_where_its_package_lies(
     monkeypatch.syspath_prepend(site)
     assert keeper.command() == command
     command.unlink()
-    monkeypatch.setenv("PATH", "")
+    here = tmp_path / "mopslock-host"
+    here.touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert keeper.command() == here
+    monkeypatch.setenv("PATH", ".")
     assert keeper.command() is None
 
 

@@ -76,7 +76,7 @@ class Listener(Protocol):
 
 def command() -> Path | None:
     """The keeper's command: what the environment names, of this Python's scripts, of the package mopslock-host wherever
-    that lies, or in PATH."""
+    that lies, or in PATH; never what just lies in the current directory, where Windows looks first."""
     if named := os.environ.get(NAMED):
         return Path(named).absolute()  # a name alone is sought in PATH
     name = COMMAND + (".exe" if sys.platform == "win32" else "")
@@ -84,7 +84,7 @@ def command() -> Path | None:
     if script.is_file():
         return script
     in_path = _of_the_package(name) or shutil.which(COMMAND)
-    return Path(in_path) if in_path else None
+    return Path(in_path) if in_path and os.path.isabs(in_path) else None
 
 
 def _of_the_package(name: str) -> Path | None:
