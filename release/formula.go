@@ -16,9 +16,6 @@ const formula = ".github/homebrew/mopslock-host.rb.tmpl"
 // that this release does not have. SHA256SUMS does not list the formula.
 func (r *release) writeFormula() error {
 	text, err := os.ReadFile(filepath.Join(r.root, formula))
-	if os.IsNotExist(err) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
