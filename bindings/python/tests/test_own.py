@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from mopslock import errors
+from mopslock._files import limit
 from mopslock._own import client
 from mopslock._own.claims import Lease, Look, Permit
 from mopslock._own.client import Client
@@ -434,37 +435,45 @@ def test_a_host_that_stays_held_up_waits_no_longer_than_three_limits(world: Worl
     assert len(world.held) == 2
 
 
-def test_a_renewal_that_has_waited_is_begun_within_three_limits_and_never_later(world: World) -> None:
-    """Its claim lasts for three. By then the name may be another's, though nobody had the time to give it up."""
+def test_a_put_that_has_waited_past_its_limit_is_never_begun(world: World) -> None:
+    """By then the name may be another's, though nobody had the time to give it up."""
     lease = world.lease()
     world.run(2)
-    for waited, begun in ((29.9, True), (30.1, False)):
-        world.store.after = lambda _, __: world.hold()
-        world.run(35, lambda: bool(world.held))
-        world.run(1)
-        assert len(world.held or ()) == 1
-        before = dict(world.store.objects)
-        world.store.mend()
-        world.store.asked()
-        world.jump(waited - 1)
-        world.invalidate()
-        assert (world.store.asked() != [], world.store.objects != before) == (begun, begun)
-        world.run(5)
-        assert lease.failure() is None
-
-
-def test_a_claim_that_has_waited_past_its_limit_is_never_begun(world: World) -> None:
-    future = world.host().begin_acquire("n", Terms(protocol="lastwriter"), FOREVER, None)
     world.store.after = lambda _, __: world.hold()
-    world.run(1)
+    world.run(32)
     assert len(world.held or ()) == 1
+    before = dict(world.store.objects)
     world.store.mend()
     world.store.asked()
     world.jump(10.1)
     world.invalidate()
-    assert (world.store.asked(), world.store.objects) == ([], {})
+    assert (world.store.asked(), world.store.objects) == ([], before)
     world.run(5)
-    assert type(future.exception()) is errors.Unreachable
+    assert world.store.asked() == RENEW
+    assert lease.failure() is None
+
+
+@pytest.mark.parametrize("renews", [True, False])
+def test_a_renewal_that_was_begun_may_be_applied_for_three_limits_and_a_claim_for_one(
+    world: World, renews: bool
+) -> None:  # fmt: skip
+    """So long its claim lasts. A store asks right before it applies a write, however long C calls held it up."""
+    if renews:
+        world.lease()
+        world.run(2)
+    over: list[bool] = []
+
+    def hold_up(verb: str, _: str) -> None:
+        if verb == "put" and not over:
+            for passes in (9.9, 0.2, 19.7, 0.2):
+                world.jump(passes)
+                over.append(limit.over is not None and limit.over())
+
+    world.store.fault = hold_up
+    if not renews:
+        world.host().begin_acquire("n", Terms(protocol="lastwriter"), FOREVER, None)
+    world.run(35, lambda: bool(over))
+    assert over == ([False, False, False, True] if renews else [False, True, True, True])
 
 
 def test_what_the_core_warns_of_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:

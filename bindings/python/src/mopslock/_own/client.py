@@ -60,15 +60,30 @@ class Share(Protocol):
 class Request:
     """A request that is under way."""
 
-    __slots__ = ("action", "body", "client", "key", "lane", "last", "late", "limit", "look", "on_time", "renews")
+    __slots__ = (
+        "action",
+        "applied_by",
+        "begun_by",
+        "body",
+        "client",
+        "key",
+        "lane",
+        "last",
+        "late",
+        "look",
+        "on_time",
+        "renews",
+    )
 
     def __init__(self, client: Client, action: Action, body: bytes | None, now: int) -> None:
         self.client, self.action, self.body = client, action, body
         limit = action["limit_ns"]
         self.last = now + LIMITS * limit  # when it is not waited for any more
         self.renews = action.get("purpose") == "renewal"
-        # When it is not begun, or applied, any more. A renewal's three limits end before the claim's deadline.
-        self.limit: int = self.last if self.renews or action["kind"] in READS else now + limit
+        reads = action["kind"] in READS
+        self.begun_by: int = self.last if reads else now + limit
+        # A store that asks right before it applies a write may apply a renewal for as long as its claim lasts.
+        self.applied_by: int = self.last if reads or self.renews else now + limit
         self.look = now + limit - limit // LOOKS  # when a thread looks whether it was answered
         self.on_time = False  # the last one that looked
         self.key: str = action["key"]
@@ -84,7 +99,7 @@ class Request:
 
     def is_over(self) -> bool:
         """Another may hold the name by now."""
-        return self.client.clock.mono() >= self.limit
+        return self.client.clock.mono() >= self.applied_by
 
     def start(self) -> None:
         """On a thread that goes on with it."""
@@ -96,7 +111,7 @@ class Request:
         client = self.client
         request: Request | None = self
         while request is not None:
-            if client.is_under_way(request) and not request.is_over():
+            if client.is_under_way(request) and client.clock.mono() < request.begun_by:
                 answer, error = attempt(client.store, request.action, request.body, request.is_over)
             else:  # or nobody waits for it
                 answer, error = unknown(request.action), None
