@@ -201,6 +201,18 @@ func TestNodeActionRefused(t *testing.T) {
 	holder.ends("success", 0, `deploy: ended`)
 }
 
+// TestNodeActionUnsaid: a main step that cannot tell the job that it holds gives back what it holds.
+func TestNodeActionUnsaid(t *testing.T) {
+	s := newStage(t)
+	j := s.job(map[string]string{"name": "deploy"})
+	if err := os.Mkdir(filepath.Join(s.dir, j.temp, "output"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.exits(j.step("main", "success"), 1)
+	j.says("main", `::error .*EISDIR`)
+	s.is("deploy", "released")
+}
+
 // TestNodeActionCancelled: a job that is cancelled while it waits ends its wait.
 func TestNodeActionCancelled(t *testing.T) {
 	s := newStage(t)

@@ -116,10 +116,22 @@ async function main() {
   let over;
   child.on("error", (error) => (over = `${input("command")} cannot be started (${error.code}): install mopslock-host in a step before`));
   child.on("exit", (status, signal) => (over = `mopslock-host ended by ${signal ?? `status ${status}`}`));
-  if (child.pid) append("GITHUB_STATE", "pid", child.pid);
   for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => stop(shared, child.pid, "cancelled"));
+  try {
+    if (child.pid) append("GITHUB_STATE", "pid", child.pid);
+    await held(shared, () => over);
+  } catch (error) { // nobody will give back what is held
+    if (child.pid) kill(child.pid, "SIGTERM");
+    throw error;
+  } finally {
+    child.unref();
+  }
+}
+
+// held waits until the job may do the work, or needs not, or mopslock-host has ended.
+async function held(shared, over) {
   for (;;) {
-    const ended = over; // then all that it wrote is there
+    const ended = over(); // then all that it wrote is there
     shared.show();
     const token = shared.read("held"), status = shared.status();
     if (token) {
@@ -138,7 +150,7 @@ async function main() {
       continue;
     }
     append("GITHUB_STATE", "shown", shared.shown);
-    return child.unref();
+    return;
   }
 }
 
