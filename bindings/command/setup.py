@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from setuptools import Command, Distribution, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "python"))
@@ -77,8 +76,8 @@ def build_from_checkout(scratch: Path) -> Path:
     return scratch / system() / NAME
 
 
-class BdistWheel(bdist_wheel):
-    """A wheel for one system, and for every Python there."""
+class BdistWheel(building.BdistWheel):
+    """A wheel for one system."""
 
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", TAGS.get(system()) or super().get_tag()[2]

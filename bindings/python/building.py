@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -90,3 +91,16 @@ class Build(build):
         super().initialize_options()
         self.build_base = tempfile.mkdtemp(prefix="mopslock-build-")
         atexit.register(shutil.rmtree, self.build_base, ignore_errors=True)
+
+
+class BdistWheel(bdist_wheel):
+    """A wheel for every Python of its platform, of the same bytes whatever the umask of the checkout."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+    def write_wheelfile(self, *args: Any, **options: Any) -> None:
+        super().write_wheelfile(*args, **options)
+        for file in Path(str(self.bdist_dir)).rglob("*"):
+            if file.is_file():
+                file.chmod(0o755 if file.stat().st_mode & 0o100 else 0o644)

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from setuptools import Command, Distribution, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).resolve().parent
@@ -134,13 +133,6 @@ class Build(building.Build):
     sub_commands: ClassVar = [*building.Build.sub_commands, ("build_library", None)]
 
 
-class BdistWheel(bdist_wheel):
-    """A wheel for one platform, or without the library for all, and for every Python there."""
-
-    def get_tag(self) -> tuple[str, str, str]:
-        return "py3", "none", super().get_tag()[2]
-
-
 class Sdist(sdist):
     """Python and the module. The same sources make the same bytes, with SOURCE_DATE_EPOCH in the environment."""
 
@@ -183,5 +175,5 @@ class BinaryDistribution(Distribution):
 setup(
     distclass=BinaryDistribution,
     install_requires=REQUIRES,
-    cmdclass={"build": Build, "build_library": BuildLibrary, "bdist_wheel": BdistWheel, "sdist": Sdist},
+    cmdclass={"build": Build, "build_library": BuildLibrary, "bdist_wheel": building.BdistWheel, "sdist": Sdist},
 )

@@ -158,6 +158,18 @@ def test_wheel(wheel: Path) -> None:
 
 
 @pytest.mark.slow
+def test_modes_in_a_wheel_are_not_the_checkouts(fakes: Path, copied: Path, tmp_path: Path) -> None:
+    """Another build gets the same bytes, with any umask."""
+    for file in copied.rglob("*"):
+        file.chmod(file.stat().st_mode & 0o700)
+    build(copied, tmp_path, MOPSLOCK_LIB_DIR=str(fakes))
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        modes = {info.filename: info.external_attr >> 16 & 0o777 for info in archive.infolist()}
+    assert {mode for name, mode in modes.items() if not name.endswith("/RECORD")} == {0o644, 0o755}
+
+
+@pytest.mark.slow
 def test_a_wheel_without_libraries_is_for_every_platform(tmp_path: Path) -> None:
     """It takes nothing but the checkout to build one, and its leases need wasmtime, whose absence is said."""
     files = build(PACKAGE, tmp_path, MOPSLOCK_ENGINE="wasm", PATH=str(tmp_path))
