@@ -106,8 +106,9 @@ func ParseHandle(text string) (Handle, error) {
 	for protocol < core.ProtocolBridge && protocol.String() != j.Protocol {
 		protocol++
 	}
-	require(protocol.String() == j.Protocol, "protocol is not strict, bridge or lastwriter")
-	require(!protocol.HasRegister() || j.Epoch > 0, "epoch is missing")
+	known := protocol.String() == j.Protocol
+	require(known, "protocol is not strict, bridge or lastwriter")
+	require(!known || !protocol.HasRegister() || j.Epoch > 0, "epoch is missing")
 	require(j.Holder != "" && len(j.Holder) <= core.MaxHolder, "holder is missing")
 	require(j.TTL != nil && (protocol == core.ProtocolStrict || *j.TTL > 0), "ttl_s is missing, or 0, which only strict has")
 	require(err == nil && acquired.Equal(time.Unix(0, acquired.UnixNano())), "first_acquired_at is missing or is no time")

@@ -52,6 +52,7 @@ func TestParseHandleRefuses(t *testing.T) {
 		{good, "{}", "first_acquired_at is missing"},
 		{"lastwriter", "paxos", "protocol is not strict, bridge or lastwriter"},
 		{"lastwriter", "strict", "epoch is missing"},
+		{"lastwriter", "bridge", "epoch is missing"},
 		{"reports/nightly", "a//b", "name"},
 		{`:88`, `:0`, "which only strict has"},
 		{`:88`, `:-1`, "30 days"},
@@ -67,13 +68,16 @@ func TestParseHandleRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s -> %.20s: error %v lacks %q", test.old, test.new, err, test.want)
 		}
+		if err != nil && strings.Contains(test.want, "protocol") && strings.Contains(err.Error(), "epoch") {
+			t.Errorf("%v: an unknown protocol needs no epoch", err)
+		}
 	}
 }
 
 func TestHandleRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := Handle{
-			Protocol: rapid.SampledFrom([]core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict}).Draw(t, "protocol"),
+			Protocol: rapid.SampledFrom([]core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict, core.ProtocolBridge}).Draw(t, "protocol"),
 			Name:     rapid.StringMatching(`[a-zé"<&]{1,9}(/[a-z]{1,9}){0,3}`).Draw(t, "name"),
 			Store:    rapid.StringN(1, 50, -1).Draw(t, "store"),
 			Holder:   rapid.StringN(1, 50, -1).Draw(t, "holder"),

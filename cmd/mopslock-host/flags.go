@@ -161,8 +161,8 @@ func (f *acquireFlags) add(cmd *cobra.Command) {
 // addClaim adds what concerns the claim itself.
 func (f *acquireFlags) addClaim(cmd *cobra.Command) {
 	addMetricsFile(cmd)
-	cmd.Flags().DurationVar(&f.acquireMargin, "acquire-margin", 0, "under lastwriter, the least time between a claim and its verification (0: twice what the claim took, and 50ms at least after waiting; up to TTL/2)")
-	cmd.Flags().StringVar(&f.fleetExpire, "fleet-expire", core.DefaultFleetExpire.String(), "under lastwriter, by which TTL mops clients on this name judge us, or none")
+	cmd.Flags().DurationVar(&f.acquireMargin, "acquire-margin", 0, "under bridge and lastwriter, the least time between a claim and its verification (0: twice what the claim took, and 50ms at least after waiting; up to TTL/2)")
+	cmd.Flags().StringVar(&f.fleetExpire, "fleet-expire", core.DefaultFleetExpire.String(), "under bridge and lastwriter, by which TTL mops clients on this name judge us, or none")
 }
 
 // check lists what is wrong with the name and the flags, before any I/O.
