@@ -55,3 +55,12 @@ func SeedUUID(seed [16]byte) core.HolderID {
 	}
 	return core.HolderID(text[:])
 }
+
+// Seed draws another seed, for a machine that another one makes: two of one seed would be one holder.
+func (r *RNG) Seed() (seed [16]byte) {
+	for i := range seed {
+		seed[i] = byte(r.Next())
+	}
+	seed[15] |= 1 // not zero
+	return seed
+}

@@ -220,15 +220,6 @@ func (p *pair) hold() {
 	a.At, a.Wall, a.Holder, a.Epoch, a.Token = h.at, p.Now.Wall, h.holder, h.epoch, h.token
 }
 
-// freshSeed is another seed for each machine that we make: two of one seed would be one holder.
-func (p *pair) freshSeed() (seed [16]byte) {
-	for i := range seed {
-		seed[i] = byte(p.RNG.Next())
-	}
-	seed[15] |= 1 // not zero
-	return seed
-}
-
 // must is for what cannot fail: what we were made with was validated by the same rules.
 func must(err error) {
 	if err != nil {
@@ -239,14 +230,14 @@ func must(err error) {
 // configOfRegister is the Config of a machine of the strict tenure, and configOfRecord that of one of lock.json.
 func (p *pair) configOfRegister(kind core.MachineKind) core.Config {
 	cfg := p.Cfg
-	cfg.Machine, cfg.Protocol, cfg.Seed = kind, core.ProtocolStrict, p.freshSeed()
+	cfg.Machine, cfg.Protocol, cfg.Seed = kind, core.ProtocolStrict, p.RNG.Seed()
 	cfg.AcquireMargin, cfg.FleetExpire, cfg.Renewal = 0, 0, 0
 	return cfg
 }
 
 func (p *pair) configOfRecord(kind core.MachineKind) core.Config {
 	cfg := p.Cfg
-	cfg.Machine, cfg.Protocol, cfg.Seed = kind, core.ProtocolLastWriter, p.freshSeed()
+	cfg.Machine, cfg.Protocol, cfg.Seed = kind, core.ProtocolLastWriter, p.RNG.Seed()
 	cfg.Expiry, cfg.StampSpread, cfg.Label, cfg.Boot = core.ExpiryWall, 0, "", ""
 	cfg.LastEpoch, cfg.LastAt, cfg.SeenFingerprint, cfg.SeenSince = 0, 0, 0, 0
 	return cfg

@@ -304,7 +304,7 @@ func (v *Invocation) drive(kind core.MachineKind, first core.EventKind) {
 	}
 	cfg := v.Cfg
 	cfg.Machine = kind
-	cfg.Seed = v.freshSeed()
+	cfg.Seed = v.RNG.Seed()
 	v.Inner, v.InnerWake = newPart(cfg), base.Unset
 	v.Inner.Base().Mutant = v.Mutant // nothing in a product
 	v.Inner.Base().Reach.Inherit(&v.Reach)
@@ -350,16 +350,6 @@ func must(err error) {
 	if err != nil {
 		panic("mopslock: core: " + err.Error())
 	}
-}
-
-// freshSeed is another seed for each machine that we make: two of one seed would
-// be one holder.
-func (v *Invocation) freshSeed() (seed [16]byte) {
-	for i := range seed {
-		seed[i] = byte(v.RNG.Next())
-	}
-	seed[15] |= 1 // not zero
-	return seed
 }
 
 // forget drops an inner machine that is over.
