@@ -33,7 +33,7 @@ import pytest
 
 import mopslock
 from mopslock import _options
-from mopslock._own import host
+from mopslock._own import host, keeper
 from mopslock._own.clock import System
 from mopslock._own.threads import shared
 from mopslock._units import SECOND
@@ -360,3 +360,11 @@ def forked(do: Callable[[], Any]) -> Any:
     outcome = json.loads(said)
     assert "error" not in outcome, outcome["error"]
     return outcome["value"]
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Within, this process has no keeper yet."""
+    mopslock.close(timeout=SOON)
+    with mock.patch.object(keeper._current, "keepers", {}):
+        yield
